@@ -42,7 +42,7 @@ impl Form {
 
 fn control(answer: Answer, outcome: &Outcome) -> Answer {
     match outcome {
-        Outcome::Pong(told) => pong(answer, told).with("result", "pong"),
+        Outcome::Pong(reported) => pong(answer, reported).with("result", "pong"),
         Outcome::Error(ErrorCode::LOOP) => answer.with("result", "err_loop"),
         Outcome::Error(_) => answer.with("result", "err_switch"),
         Outcome::Silence => answer.with("result", "timeout"),
@@ -98,9 +98,9 @@ fn nodes(
     else {
         return answer.with("result", "timeout");
     };
-    let told: Vec<_> = nodes.iter().copied().filter_map(seen).collect();
+    let reported: Vec<_> = nodes.iter().copied().filter_map(seen).collect();
     answer
-        .with(name, told.iter().map(contact).collect::<Field>())
+        .with(name, reported.iter().map(contact).collect::<Field>())
         .with("encodingScheme", scheme(theirs))
         .with("result", name)
 }

@@ -139,8 +139,8 @@ impl Server {
             }
             Purpose::Search(mut search, to) => {
                 if let Outcome::Reply { version, nodes, .. } = outcome {
-                    let told = told_by(to, *version, nodes).with("ms", milliseconds(elapsed));
-                    self.send(from, told.encode(txid.as_deref()));
+                    let reported = report_of(to, *version, nodes).with("ms", milliseconds(elapsed));
+                    self.send(from, reported.encode(txid.as_deref()));
                     search.hear(to, nodes);
                 }
                 self.advance(now, from, txid, search, router);
@@ -364,7 +364,7 @@ impl Server {
 static NO_ARGUMENTS: Dictionary<'static> = Dictionary::new();
 
 /// Formats an answer to a search's question, which was sent to `to`.
-fn told_by(to: Contact, version: u32, nodes: &[Contact]) -> Answer {
+fn report_of(to: Contact, version: u32, nodes: &[Contact]) -> Answer {
     let from = Contact { version, ..to };
     let seen = nodes.iter().filter_map(|node| {
         let path = node.path.after(to.path)?;

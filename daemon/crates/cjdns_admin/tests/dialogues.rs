@@ -123,8 +123,11 @@ fn what_means_nothing_here_is_answered_as_unknown() {
     for [name, request, _] in dialogues() {
         let name = function(&name);
         if ELSEWHERE.contains(&name) {
-            let told = answer(&request, name);
-            assert!(told.contains("No functions matched"), "{name}: {told}");
+            let reported = answer(&request, name);
+            assert!(
+                reported.contains("No functions matched"),
+                "{name}: {reported}"
+            );
         }
     }
 }
@@ -136,9 +139,9 @@ fn the_other_answers_have_the_same_form() {
     for [name, request, recorded] in dialogues() {
         let name = function(&name);
         if OTHERWISE.contains(&name) && name != "Admin_availableFunctions" {
-            let told = answer(&request, name);
-            let (told, recorded) = (told.as_bytes(), recorded.as_bytes());
-            let differing = differences("", &decoded(told), &decoded(recorded));
+            let reported = answer(&request, name);
+            let (reported, recorded) = (reported.as_bytes(), recorded.as_bytes());
+            let differing = differences("", &decoded(reported), &decoded(recorded));
             let allowed: &[&str] = match name {
                 "InterfaceController_peerStats" => &["peers.0.last"],
                 "NodeStore_dumpTable" => &["routingTable.0.time"],
@@ -209,7 +212,7 @@ fn functions_are_told_page_by_page_with_the_arguments_of_cjdns() {
         .map(|mut words| (words.next().unwrap(), words.collect()))
         .collect();
     let (mut server, mut router) = (server(), Recorded::default());
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for page in 0.. {
         let request = format!("d4:argsd4:pagei{page}ee1:q24:Admin_availableFunctionse");
         let octets = server
@@ -231,13 +234,13 @@ fn functions_are_told_page_by_page_with_the_arguments_of_cjdns() {
             };
             let arguments: Vec<_> = owned(arguments).into_iter().map(argument).collect();
             assert_eq!(arguments, theirs[&*name], "{name}");
-            assert_eq!(told.insert(name, arguments), None);
+            assert_eq!(reported.insert(name, arguments), None);
         }
         if answer.get("more").is_none() {
             break;
         }
     }
-    assert_eq!(told.len(), 33);
+    assert_eq!(reported.len(), 33);
 }
 
 #[test]

@@ -106,8 +106,8 @@ fn only_who_knows_the_password_changes_anything() {
         ),
     ];
     for request in refused {
-        let told = ask(&mut server, &mut router, &request);
-        assert!(told.contains("Auth failed.") || told.contains("No functions matched"));
+        let reported = ask(&mut server, &mut router, &request);
+        assert!(reported.contains("Auth failed.") || reported.contains("No functions matched"));
     }
     for position in 0..sound.len() {
         let mut forged = sound.clone();
@@ -130,8 +130,8 @@ fn a_cookie_is_good_for_some_seconds() {
     ] {
         let cookie = NOW.unix.as_secs() - age.min(NOW.unix.as_secs());
         let request = signed("AuthorizedPasswords_list", &[], PASSWORD, cookie);
-        let told = ask(&mut server(), &mut Recorded::default(), &request);
-        assert_eq!(told.contains("login-a"), sound, "{age} s");
+        let reported = ask(&mut server(), &mut Recorded::default(), &request);
+        assert_eq!(reported.contains("login-a"), sound, "{age} s");
     }
     let request = signed(
         "AuthorizedPasswords_list",
@@ -139,8 +139,8 @@ fn a_cookie_is_good_for_some_seconds() {
         PASSWORD,
         NOW.unix.as_secs() + 1,
     );
-    let told = ask(&mut server(), &mut Recorded::default(), &request);
-    assert!(told.contains("Auth failed."), "one of the future");
+    let reported = ask(&mut server(), &mut Recorded::default(), &request);
+    assert!(reported.contains("Auth failed."), "one of the future");
 }
 
 #[test]
@@ -177,9 +177,9 @@ fn what_needs_no_authentication() {
     let text = support::vectors("admin.functions");
     for function in text.lines().map(|line| line.split(' ').next().unwrap()) {
         let request = request(function, &[("page", Value::Integer(0))]);
-        let told = ask(&mut server(), &mut Recorded::default(), &request);
-        let refused = told.contains("No functions matched");
-        assert_eq!(!refused, open.contains(&function), "{function}: {told}");
+        let reported = ask(&mut server(), &mut Recorded::default(), &request);
+        let refused = reported.contains("No functions matched");
+        assert_eq!(!refused, open.contains(&function), "{function}: {reported}");
     }
 }
 
@@ -231,8 +231,8 @@ fn what_is_no_request_is_not_answered() {
     assert!(server
         .handle(NOW, caller(1), &longest, &mut router)
         .is_some());
-    let told = server.handle(NOW, caller(1), &[b'd'; MAX_REQUEST + 1], &mut router);
-    assert_eq!(told.unwrap(), b"d5:error16:Request too big.e");
+    let reported = server.handle(NOW, caller(1), &[b'd'; MAX_REQUEST + 1], &mut router);
+    assert_eq!(reported.unwrap(), b"d5:error16:Request too big.e");
     let counted = Counters {
         taken: 1,
         malformed: 7,
@@ -477,9 +477,9 @@ fn what_is_wrong_with_arguments_is_told() {
             "7:successi0e",
         ),
     ];
-    for (function, arguments, told) in refusals {
+    for (function, arguments, reported) in refusals {
         let answer = call(&mut Recorded::default(), function, arguments);
-        assert!(answer.contains(told), "{function}: {answer}");
+        assert!(answer.contains(reported), "{function}: {answer}");
     }
 }
 
@@ -503,8 +503,11 @@ fn what_a_router_refuses_is_told_with_its_reason() {
             refusing: true,
             ..Recorded::default()
         };
-        let told = call(&mut router, function, arguments);
-        assert!(told.contains("5:error7:not now"), "{function}: {told}");
+        let reported = call(&mut router, function, arguments);
+        assert!(
+            reported.contains("5:error7:not now"),
+            "{function}: {reported}"
+        );
     }
 }
 
@@ -547,9 +550,9 @@ fn changes_reach_the_router_as_they_were_meant() {
         ),
         ("InterfaceController_resetPeering", &[], "7:successi1e"),
     ];
-    for (function, arguments, told) in changes {
+    for (function, arguments, reported) in changes {
         let answer = call(&mut router, function, arguments);
-        assert!(answer.contains(told), "{function}: {answer}");
+        assert!(answer.contains(reported), "{function}: {answer}");
     }
     assert_eq!(
         router.changes,
@@ -592,9 +595,9 @@ fn small_answers() {
             "6:result19:0000.0000.0000.0153",
         ),
     ];
-    for (function, arguments, told) in asked {
+    for (function, arguments, reported) in asked {
         let answer = call(&mut router, function, arguments);
-        assert!(answer.contains(told), "{function}: {answer}");
+        assert!(answer.contains(reported), "{function}: {answer}");
     }
 }
 
@@ -664,9 +667,9 @@ fn questions_to_the_router_itself_are_answered_at_once() {
                 .collect();
             format!("l{}e", nodes.concat())
         };
-        let told = format!("2:msi0e5:peers{}6:result5:peers", list(&[&a, &b]));
+        let reported = format!("2:msi0e5:peers{}6:result5:peers", list(&[&a, &b]));
         assert!(
-            peers.contains("5:error4:none") && peers.contains(&told),
+            peers.contains("5:error4:none") && peers.contains(&reported),
             "{peers}"
         );
         let found = call(&mut router, "RouterModule_findNode", &target);
@@ -702,7 +705,7 @@ fn links_are_told_by_their_numbers() {
         call(&mut Recorded::default(), "NodeStore_getLink", &arguments)
     };
     let own = a_address();
-    let told = format!(
+    let reported = format!(
         "6:resultd10:bestParenti1e15:cannonicalLabel19:0000.0000.0000.00135:child78:v22.0000.0000.0000.0013.{}\
          29:inverseLinkEncodingFormNumberi0e8:isOneHopi1e8:linkCosti1024e6:parent78:v22.0000.0000.0000.0001.{}e",
         b().key,
@@ -711,7 +714,7 @@ fn links_are_told_by_their_numbers() {
     for parent in [None, Some(&*own)] {
         let first = link(parent, 0);
         assert!(
-            first.contains("5:error4:none") && first.contains(&told),
+            first.contains("5:error4:none") && first.contains(&reported),
             "{first}"
         );
         assert!(link(parent, 1).contains("5:error9:not_found6:resultde"));
@@ -734,11 +737,13 @@ fn a_question_that_nobody_answers_ends() {
         server.handle_timeout(later(ends - 1), &mut router);
         assert_eq!(server.poll_transmit(), None);
         server.handle_timeout(later(ends), &mut router);
-        let (to, told) = server.poll_transmit().unwrap();
-        let told = String::from_utf8(told).unwrap();
+        let (to, reported) = server.poll_transmit().unwrap();
+        let reported = String::from_utf8(reported).unwrap();
         assert_eq!(to, caller(7));
-        assert!(told.contains(&format!("2:msi{ends}e")) && told.contains("6:result7:timeout"));
-        assert!(told.contains("4:txid2:12"));
+        assert!(
+            reported.contains(&format!("2:msi{ends}e")) && reported.contains("6:result7:timeout")
+        );
+        assert!(reported.contains("4:txid2:12"));
         server.handle_timeout(later(ends), &mut router);
         let (ticket, _) = router.asked[0];
         let late = Outcome::Pong(Pong::default());
@@ -764,13 +769,13 @@ fn what_came_of_a_question_is_told() {
         (Outcome::Silence, "6:result7:timeout"),
         (pong, "4:data3:abc6:lladdr10:10.0.0.1:52:msi0e4:path19:0000.0000.0000.00136:result4:pong5:rpath19:0000"),
     ];
-    for (outcome, told) in outcomes {
+    for (outcome, reported) in outcomes {
         let (mut server, mut router) = (server(), Recorded::default());
         server.handle(NOW, caller(1), &ping(100), &mut router);
         server.complete(NOW, router.asked[0].0, &outcome, &mut router);
         let (_, octets) = server.poll_transmit().unwrap();
         let octets = String::from_utf8(octets).unwrap();
-        assert!(octets.contains(told), "{octets}");
+        assert!(octets.contains(reported), "{octets}");
     }
 }
 
@@ -780,8 +785,8 @@ fn open_questions_are_bounded() {
     for _ in 0..MAX_PENDING {
         assert_eq!(server.handle(NOW, caller(1), &ping(100), &mut router), None);
     }
-    let told = ask(&mut server, &mut router, &ping(100));
-    assert!(told.contains("no open slots"));
+    let reported = ask(&mut server, &mut router, &ping(100));
+    assert!(reported.contains("no open slots"));
     assert_eq!(
         (router.asked.len(), server.counters().busy),
         (MAX_PENDING, 1)
@@ -832,16 +837,16 @@ fn a_search_asks_ever_nearer_nodes_and_tells_of_each_answer() {
         };
         let then = later(5 * (answered as u64 + 1));
         server.complete(then, ticket, &outcome, &mut router);
-        let told = sent(&mut server);
+        let reported = sent(&mut server);
         let last = router.asked.len() == answered + 1;
-        assert_eq!(told.len(), answered + usize::from(last));
+        assert_eq!(reported.len(), answered + usize::from(last));
         if answered > 0 {
             let from = format!("v22.{}.{}", to.path, to.key);
             assert!(
-                told[0].contains(&format!("4:from78:{from}2:msi5e5:nodesl")),
-                "{told:?}"
+                reported[0].contains(&format!("4:from78:{from}2:msi5e5:nodesl")),
+                "{reported:?}"
             );
-            assert!(told[0].contains("4:txid2:12"));
+            assert!(reported[0].contains("4:txid2:12"));
         }
         answered += 1;
     }
@@ -851,9 +856,9 @@ fn a_search_asks_ever_nearer_nodes_and_tells_of_each_answer() {
     server.complete(NOW, ticket, &Outcome::Silence, &mut router);
     let (ticket, _) = router.asked[3];
     server.complete(NOW, ticket, &Outcome::Silence, &mut router);
-    let told = sent(&mut server);
-    assert_eq!(told.len(), 1);
-    assert!(told[0].ends_with(COMPLETE), "{told:?}");
+    let reported = sent(&mut server);
+    assert_eq!(reported.len(), 1);
+    assert!(reported[0].ends_with(COMPLETE), "{reported:?}");
 }
 
 #[test]
@@ -865,9 +870,9 @@ fn a_search_ends_with_its_target_with_its_questions_or_when_nobody_can_be_asked(
     let (ticket, asked) = router.asked[0].clone();
     assert_eq!(asked, Asked::Query(c(), Query::Found(c().key.address())));
     server.complete(NOW, ticket, &reply(&[]), &mut router);
-    let told = sent(&mut server);
-    assert!(told[0].contains("5:nodesle") && told[1].ends_with(COMPLETE));
-    assert_eq!((told.len(), router.asked.len()), (2, 1));
+    let reported = sent(&mut server);
+    assert!(reported[0].contains("5:nodesle") && reported[1].ends_with(COMPLETE));
+    assert_eq!((reported.len(), router.asked.len()), (2, 1));
     for (arguments, refusing) in [
         (
             vec![("ipv6", target.clone()), ("maxRequests", Value::Integer(0))],
@@ -880,8 +885,8 @@ fn a_search_ends_with_its_target_with_its_questions_or_when_nobody_can_be_asked(
             ..Recorded::default()
         };
         search(&mut server, &mut router, &arguments);
-        let told = sent(&mut server);
-        assert!(told.len() == 1 && told[0].ends_with(COMPLETE));
+        let reported = sent(&mut server);
+        assert!(reported.len() == 1 && reported[0].ends_with(COMPLETE));
         assert_eq!(router.asked.len(), 0);
     }
     let mut router = Recorded::default();
@@ -976,12 +981,15 @@ fn a_subscriber_hears_the_lines_that_it_wants() {
             message: "is full",
         },
     );
-    let told = sent(&mut server);
+    let reported = sent(&mut server);
     let time = NOW.unix.as_secs();
     let form = format!(
         "4:file7:node.rs5:level5:ERROR4:linei7e7:message7:is full8:streamId16:{stream}4:timei{time}e4:txid2:12e"
     );
-    assert!(told.len() == 1 && told[0].ends_with(&form), "{told:?}");
+    assert!(
+        reported.len() == 1 && reported[0].ends_with(&form),
+        "{reported:?}"
+    );
     assert_eq!(logged(&mut server, NOW, LogLevel::Warn, "a.rs", 1), 1);
     assert_eq!(logged(&mut server, NOW, LogLevel::Info, "a.rs", 1), 0);
     subscribe(
@@ -1078,10 +1086,10 @@ fn subscriptions_and_lines_are_bounded() {
     assert!(call("AdminLog_subscribe", &[("level", text("LOUD"))])
         .contains("level is unknown, allowed are KEYS"));
     for count in [-1, 1001, i64::MAX] {
-        let told = call("AdminLog_logMany", &[("count", Value::Integer(count))]);
+        let reported = call("AdminLog_logMany", &[("count", Value::Integer(count))]);
         assert!(
-            told.contains(&format!("count is {count}, allowed is 0 to 1000")),
-            "{told}"
+            reported.contains(&format!("count is {count}, allowed is 0 to 1000")),
+            "{reported}"
         );
     }
     assert!(call("AdminLog_logMany", &[("count", Value::Integer(1000))]).contains("5:error4:none"));

@@ -160,7 +160,7 @@ impl<T: Code> Readers<T> {
         let standing = reader.session.flush();
         let waits = standing == Standing::Writing;
         let slow = reader.session.backlog() > reader.allowed;
-        let told = waits == reader.waits
+        let watched = waits == reader.waits
             || reactor
                 .want_write(&reader.session, (self.token)(number), waits)
                 .is_ok();
@@ -169,7 +169,7 @@ impl<T: Code> Readers<T> {
             self.dropped += 1;
             log::warn!("a reader of the control socket is too slow: disconnected");
         }
-        if slow || standing == Standing::Ended || !told {
+        if slow || standing == Standing::Ended || !watched {
             self.readers.remove(&number);
         }
     }

@@ -53,7 +53,7 @@ impl ServiceManager {
     fn say(&self, state: &str) {
         let Some(socket) = &self.socket else { return };
         if let Err(error) = socket.send(state.as_bytes()) {
-            log::warn!("service manager: {state:?} not told: {error}");
+            log::warn!("cannot report {state:?} to the service manager: {error}");
         }
     }
 }

@@ -22,7 +22,7 @@ const ONCE: Duration = Duration::from_secs(1);
 /// all.
 #[derive(Debug, Default)]
 pub struct Refresh {
-    told: BTreeMap<IpAddr, (Vec<Tlv>, Time)>,
+    announced: BTreeMap<IpAddr, (Vec<Tlv>, Time)>,
 }
 
 /// A HELLO as it is sent.
@@ -50,14 +50,14 @@ impl Refresh {
     ) -> Option<Piece> {
         let whole = hello.encode().ok();
         if let Some(octets) = whole.filter(|octets| octets.len() <= limit) {
-            self.told.clear();
+            self.announced.clear();
             return Some(Piece { octets, pieces: 1 });
         }
         let mut neighbours = hello.addresses.split_off(count_local(&hello));
         let recent = now.saturating_sub(ONCE);
         neighbours.sort_by_key(|entry| {
             let is_once = once.contains(&entry.prefix.addr);
-            self.told_at(entry).or(is_once.then_some(recent))
+            self.announced_at(entry).or(is_once.then_some(recent))
         });
         let least = neighbours.len().div_ceil(max_pieces.max(1));
         let (octets, count) = fit(&mut hello, &neighbours, limit, least)?;
@@ -67,19 +67,21 @@ impl Refresh {
     }
 
     /// Returns when an address was last announced with these TLVs.
-    fn told_at(&self, entry: &AddressEntry) -> Option<Time> {
-        let (tlvs, at) = self.told.get(&entry.prefix.addr)?;
+    fn announced_at(&self, entry: &AddressEntry) -> Option<Time> {
+        let (tlvs, at) = self.announced.get(&entry.prefix.addr)?;
         (*tlvs == entry.tlvs).then_some(*at)
     }
 
-    fn record(&mut self, now: Time, neighbours: &[AddressEntry], told: usize) {
-        let mut old = core::mem::take(&mut self.told);
-        let rest = neighbours[told..].iter().map(|entry| entry.prefix.addr);
-        self.told = rest
+    fn record(&mut self, now: Time, neighbours: &[AddressEntry], announced: usize) {
+        let mut old = core::mem::take(&mut self.announced);
+        let rest = neighbours[announced..]
+            .iter()
+            .map(|entry| entry.prefix.addr);
+        self.announced = rest
             .filter_map(|address| old.remove_entry(&address))
             .collect();
-        let new = neighbours[..told].iter();
-        self.told
+        let new = neighbours[..announced].iter();
+        self.announced
             .extend(new.map(|entry| (entry.prefix.addr, (entry.tlvs.clone(), now))));
     }
 }
@@ -140,13 +142,13 @@ mod tests {
         hello
     }
 
-    fn told(piece: &Piece) -> BTreeSet<IpAddr> {
+    fn announced(piece: &Piece) -> BTreeSet<IpAddr> {
         let message = Message::decode(&piece.octets).unwrap();
         let local = message.addresses.iter().filter(|entry| {
             let tlv = entry.tlv(address_tlv::LOCAL_IF, 0);
             tlv.is_some()
         });
-        assert_eq!(local.count(), 1, "every HELLO tells the own addresses");
+        assert_eq!(local.count(), 1, "every HELLO announces the own addresses");
         message.addresses.iter().map(|e| e.prefix.addr).collect()
     }
 
@@ -154,7 +156,7 @@ mod tests {
     fn a_hello_that_fits_is_whole() {
         let piece = Refresh::default().encode(Time::ZERO, hello(20), &NOBODY, LIMIT, 4);
         let piece = piece.unwrap();
-        assert_eq!((told(&piece).len(), piece.pieces), (21, 1));
+        assert_eq!((announced(&piece).len(), piece.pieces), (21, 1));
     }
 
     #[test]
@@ -168,12 +170,12 @@ mod tests {
         };
         for round in 0..3 {
             let first = piece(&mut refresh, 100 * round);
-            let mut all = told(&first);
+            let mut all = announced(&first);
             assert!(first.pieces > 2 && first.octets.len() <= LIMIT);
             for second in 1..first.pieces as u64 {
                 let next = piece(&mut refresh, 100 * round + second);
                 assert!(next.octets.len() <= LIMIT);
-                all.extend(told(&next));
+                all.extend(announced(&next));
             }
             assert_eq!(all.len(), 301, "round {round}");
         }
@@ -187,14 +189,14 @@ mod tests {
             .unwrap();
         let mut changed = hello(300);
         let address = changed.addresses[1].prefix.addr;
-        assert!(told(&first).contains(&address));
+        assert!(announced(&first).contains(&address));
         changed.addresses[1].tlvs[0].value = [link_status::LOST].into();
         for second in 1..first.pieces as u64 - 1 {
             let now = Time::from_secs(second);
             let next = refresh
                 .encode(now, changed.clone(), &NOBODY, LIMIT, 100)
                 .unwrap();
-            assert_eq!(told(&next).contains(&address), second == 1);
+            assert_eq!(announced(&next).contains(&address), second == 1);
         }
     }
 
@@ -202,7 +204,7 @@ mod tests {
     fn too_many_addresses_for_the_interval_make_longer_hellos() {
         let piece = Refresh::default().encode(Time::ZERO, hello(300), &NOBODY, LIMIT, 2);
         let piece = piece.unwrap();
-        assert_eq!((told(&piece).len(), piece.pieces), (151, 2));
+        assert_eq!((announced(&piece).len(), piece.pieces), (151, 2));
         assert!(piece.octets.len() > LIMIT);
     }
 
@@ -239,12 +241,12 @@ mod tests {
             let now = Time::from_secs(100) + round * Duration::from_millis(200);
             let piece = refresh.encode(now, hello, &once, LIMIT, 100).unwrap();
             assert_eq!(
-                told(&piece).contains(&real),
+                announced(&piece).contains(&real),
                 round % 6 == 0,
                 "round {round}"
             );
             assert!(
-                told(&piece).len() > 2,
+                announced(&piece).len() > 2,
                 "the HELLO must report the other neighbours as well"
             );
         }

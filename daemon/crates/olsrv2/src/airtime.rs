@@ -7,7 +7,7 @@
 //!
 //! Theory of operation. A rate jitters with each frame, and a metric that followed it would move routes and flood
 //! TCs all the time. So a measurement passes two stages. The smoothed airtime moves towards it with the time constant
-//! [`SMOOTHING`], however often is measured. The metric told follows the smoothed airtime only when that has left the
+//! [`SMOOTHING`], however often is measured. The metric advertised follows the smoothed airtime only when that has left the
 //! band of [`BAND`] around it, and not more often than once in [`PAUSE`]. Whatever stays within such a band never
 //! changes the metric; whatever jitters wildly changes it once in a pause at the most.
 
@@ -27,9 +27,9 @@ pub const ACCESS: u32 = 26;
 pub const MAXIMUM_LOSS: u32 = 8;
 /// Time constant of the smoothing: ten looks at 200 ms each.
 pub const SMOOTHING: Duration = Duration::from_secs(2);
-/// The metric told stands while the smoothed airtime is neither greater nor less by more than this ratio.
+/// The metric advertised stands while the smoothed airtime is neither greater nor less by more than this ratio.
 pub const BAND: (u64, u64) = (5, 4);
-/// The shortest time between two changes of the metric told: each costs a HELLO and a TC.
+/// The shortest time between two changes of the metric advertised: each costs a HELLO and a TC.
 pub const PAUSE: Duration = Duration::from_secs(1);
 /// Fraction bits of the smoothed airtime, so that fast links are not smoothed in steps of a whole metric.
 const FRACTION_BITS: u32 = 8;
@@ -68,26 +68,26 @@ impl Measurement {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Airtime {
     smoothed: Option<(u64, Time)>,
-    told: Option<(Metric, Time)>,
+    advertised: Option<(Metric, Time)>,
 }
 
 impl Airtime {
-    /// Takes in a measurement made at `now` and gives the metric to tell.
+    /// Takes in a measurement made at `now` and gives the metric to announce.
     pub fn measure(&mut self, now: Time, measurement: Measurement) -> Metric {
         let smoothed = self.smooth(now, measurement.airtime());
-        match self.told {
+        match self.advertised {
             Some((metric, since)) if now < since + PAUSE || within_band(smoothed, metric) => metric,
             _ => {
                 let metric = round(smoothed);
-                self.told = Some((metric, now));
+                self.advertised = Some((metric, now));
                 metric
             }
         }
     }
 
-    /// The metric told; `None` until something was measured.
+    /// The metric advertised; `None` until something was measured.
     pub fn metric(&self) -> Option<Metric> {
-        self.told.map(|(metric, _)| metric)
+        self.advertised.map(|(metric, _)| metric)
     }
 
     fn smooth(&mut self, now: Time, airtime: u64) -> u64 {
@@ -105,9 +105,9 @@ impl Airtime {
 }
 
 fn within_band(smoothed: u64, metric: Metric) -> bool {
-    let told = u64::from(metric.get()) << FRACTION_BITS;
+    let advertised = u64::from(metric.get()) << FRACTION_BITS;
     let (more, less) = BAND;
-    smoothed * less <= told * more && told * less <= smoothed * more
+    smoothed * less <= advertised * more && advertised * less <= smoothed * more
 }
 
 fn round(smoothed: u64) -> Metric {

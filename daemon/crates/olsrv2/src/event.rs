@@ -8,7 +8,7 @@ use rfc5444::Prefix;
 
 use crate::view::{AttachedView, EdgeView, LinkView, NeighbourView, NodeView, RouteView};
 
-/// What the driver tells of an interface.
+/// What the driver reports about an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceEvent {
     /// The interface can send and receive. Repeating it is the same as `Addresses`.

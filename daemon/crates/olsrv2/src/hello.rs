@@ -192,14 +192,14 @@ impl HelloInfo {
     }
 }
 
-/// Writes the message TLV that tells the willingness of this router (RFC 7181, section 13.3.1).
+/// Writes the message TLV with the willingness of this router (RFC 7181, section 13.3.1).
 pub(crate) fn willingness_tlv(config: &Config) -> Tlv {
     let [flooding, routing] = [config.flooding_willingness, config.routing_willingness]
         .map(|value| value.min(willingness::ALWAYS));
     Tlv::new(message_tlv::MPR_WILLING, 0, [(flooding << 4) | routing])
 }
 
-/// Writes olsrd2's private message TLV that tells the hardware address of the sending interface.
+/// Writes olsrd2's private message TLV with the hardware address of the sending interface.
 pub(crate) fn mac_tlv(mac: [u8; 6]) -> Tlv {
     Tlv::new(MAC_TLV, 0, mac)
 }

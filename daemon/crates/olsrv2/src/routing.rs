@@ -154,7 +154,7 @@ impl Graph {
             }
         }
         self.spread(own, &mut paths, &mut queue, |edge, _| !edge.denied);
-        // Links that their far end denies are the last resort: it may not have told its neighbours since they appeared.
+        // Links that their far end denies are the last resort: it may not have advertised its neighbours since they appeared.
         let reached: Vec<bool> = paths.iter().map(Option::is_some).collect();
         let ends = paths.iter().enumerate();
         queue.extend(ends.filter_map(|(vertex, path)| {

@@ -18,7 +18,7 @@ use crate::tc_error::TcError;
 /// TC_HOP_LIMIT (RFC 7181, section 5.4.7): the whole network.
 const TC_HOP_LIMIT: u8 = 255;
 
-/// Private message TLV of a TC that tells all symmetric neighbours of its originator (docs/development/rfc-coverage/rfc7181.md).
+/// Private message TLV of a TC that advertises all symmetric neighbours of its originator (docs/development/rfc-coverage/rfc7181.md).
 const ALL_NEIGHBOURS_TLV: u8 = 228;
 
 /// The most octets that an advertised address adds to a TC: address and prefix

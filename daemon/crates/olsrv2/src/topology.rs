@@ -46,9 +46,9 @@ pub(crate) struct Node {
     /// AR_time.
     expires: Time,
     /// Whether its TCs list all its symmetric neighbours.
-    tells_all: bool,
+    advertises_all: bool,
     /// Number of addresses and networks in its last TC.
-    told: usize,
+    advertised: usize,
     /// The newest message sequence number.
     seq: u16,
     /// The sequence number and arrival of a stale TC that may come from a restarted router.
@@ -171,7 +171,9 @@ impl Topology {
                 .attached
                 .keys()
                 .filter(|net| !tc.content.attached.contains_key(*net));
-            node.told != tc.content.len() || lost.next().is_some() || unattached.next().is_some()
+            node.advertised != tc.content.len()
+                || lost.next().is_some()
+                || unattached.next().is_some()
         };
         let again = node.ansn == tc.ansn && tc.complete;
         again && node.voice.is_other(now, source) && rewrites()
@@ -212,9 +214,9 @@ impl Topology {
         }
         node.ansn = tc.ansn;
         node.expires = expires;
-        self.changed |= node.tells_all != tc.content.all;
-        node.tells_all = tc.content.all;
-        node.told = tc.content.len();
+        self.changed |= node.advertises_all != tc.content.all;
+        node.advertises_all = tc.content.all;
+        node.advertised = tc.content.len();
         node.suspect = None;
         node.refreshed = known.is_some();
         if known != Some(tc.ansn) {

@@ -43,7 +43,7 @@ pub struct LinkView {
     pub is_flooding_selector: bool,
     /// N_will_flooding.
     pub flooding_willingness: u8,
-    /// The neighbour's hardware address, if its HELLO tells it.
+    /// The neighbour's hardware address, if its HELLO announces it.
     pub mac: Option<[u8; 6]>,
     /// The interval between the neighbour's HELLOs, as announced; zero if not announced.
     pub hello_interval: Duration,
@@ -64,7 +64,7 @@ pub struct NeighbourView {
     pub family: Family,
     /// N_orig_addr, if the neighbour has sent one.
     pub originator: Option<IpAddr>,
-    /// The originator of the same router in the other family, if its HELLO tells it.
+    /// The originator of the same router in the other family, if its HELLO announces it.
     pub other_originator: Option<IpAddr>,
     /// N_neighbor_addr_list.
     pub addresses: Vec<IpAddr>,

@@ -29,8 +29,8 @@ fn first(measurement: Measurement) -> u32 {
     Airtime::default().measure(Time::ZERO, measurement).get()
 }
 
-/// The metrics told when measurements are taken one after the other, `every` so often.
-fn told(measurements: impl IntoIterator<Item = Measurement>, every: Duration) -> Vec<Metric> {
+/// The metrics advertised when measurements are taken one after the other, `every` so often.
+fn advertised(measurements: impl IntoIterator<Item = Measurement>, every: Duration) -> Vec<Metric> {
     let mut airtime = Airtime::default();
     let looks = (0..).map(|look| look * every);
     let measured = looks.zip(measurements);
@@ -39,8 +39,11 @@ fn told(measurements: impl IntoIterator<Item = Measurement>, every: Duration) ->
         .collect()
 }
 
-fn changes(told: &[Metric]) -> usize {
-    told.windows(2).filter(|pair| pair[0] != pair[1]).count()
+fn changes(advertised: &[Metric]) -> usize {
+    advertised
+        .windows(2)
+        .filter(|pair| pair[0] != pair[1])
+        .count()
 }
 
 #[test]
@@ -48,7 +51,11 @@ fn the_scale_is_that_of_rfc_7779() {
     assert_eq!(first(rate(1_000)), (1 << 21) + ACCESS);
     assert_eq!(first(rate(1_000_000)), 2097 + ACCESS);
     assert_eq!(first(rate(54_000_000)), 39 + ACCESS);
-    assert_eq!(first(rate(1)), Metric::MAX.get(), "slower than can be told");
+    assert_eq!(
+        first(rate(1)),
+        Metric::MAX.get(),
+        "slower than can be advertised"
+    );
     assert_eq!(
         first(rate(u64::MAX)),
         ACCESS,
@@ -99,8 +106,8 @@ fn a_link_that_breaks_down_is_told_at_once_and_then_in_steps() {
 #[test]
 fn a_rate_that_swings_between_extremes_comes_to_rest() {
     let swing = (0..1000).map(|look| rate(if look % 2 == 0 { 6_000_000 } else { 54_000_000 }));
-    let told = told(swing, LOOK);
-    assert_eq!(changes(&told[100..]), 0, "{told:?}");
+    let advertised = advertised(swing, LOOK);
+    assert_eq!(changes(&advertised[100..]), 0, "{advertised:?}");
 }
 
 fn any_measurement() -> impl Strategy<Value = Measurement> {
@@ -112,8 +119,8 @@ fn any_measurement() -> impl Strategy<Value = Measurement> {
 proptest! {
     #[test]
     fn a_steady_link_has_one_metric(measurement in any_measurement(), looks in 2..100_usize) {
-        let told = told(std::iter::repeat_n(measurement, looks), LOOK);
-        prop_assert_eq!(changes(&told), 0);
+        let advertised = advertised(std::iter::repeat_n(measurement, looks), LOOK);
+        prop_assert_eq!(changes(&advertised), 0);
     }
 
     #[test]
@@ -124,10 +131,10 @@ proptest! {
     ) {
         // Whatever came first: all the others are within 11/9 of it, which is less than the band.
         let measurements = jitter.into_iter().map(|permille| rate(centre * permille / 1000));
-        let told = told(measurements, Duration::from_millis(every));
+        let advertised = advertised(measurements, Duration::from_millis(every));
         // Metrics below 40 are so coarse that rounding takes the rest of the band.
-        prop_assume!(told[0].get() >= 40);
-        prop_assert_eq!(changes(&told), 0, "{:?}", told);
+        prop_assume!(advertised[0].get() >= 40);
+        prop_assert_eq!(changes(&advertised), 0, "{:?}", advertised);
     }
 
     #[test]
@@ -137,9 +144,9 @@ proptest! {
     ) {
         let every = Duration::from_millis(every);
         let span = every * measurements.len() as u32;
-        let told = told(measurements, every);
+        let advertised = advertised(measurements, every);
         let most = span.as_millis() / PAUSE.as_millis() + 1;
-        prop_assert!(changes(&told) as u128 <= most);
+        prop_assert!(changes(&advertised) as u128 <= most);
     }
 
     #[test]
@@ -153,7 +160,7 @@ proptest! {
         let measurements = std::iter::once(rate(before))
             .chain(std::iter::repeat_n(rate(after), settled as usize));
         let (more, less) = BAND;
-        let last = u64::from(told(measurements, every).last().unwrap().get());
+        let last = u64::from(advertised(measurements, every).last().unwrap().get());
         let right = u64::from(first(rate(after)));
         // Off by the band, and by one for rounding.
         prop_assert!((last - 1) * less <= right * more && right * less <= (last + 1) * more,

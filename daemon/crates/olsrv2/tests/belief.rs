@@ -13,7 +13,7 @@ use rfc5444::{AddressEntry, Message, Packet, Tlv};
 
 const START: Time = Time::from_secs(1000);
 const MESH: InterfaceId = InterfaceId(1);
-/// The private TLV of a TC that tells all neighbours.
+/// The private TLV of a TC that advertises all neighbours.
 const TELLS_ALL: u8 = 228;
 const DEFAULT: u32 = Config::DEFAULT_LINK_METRIC.get();
 
@@ -73,11 +73,11 @@ fn hello(n: u8, own: u32, neighbours: &[(&str, u32)]) -> Message {
     ];
     let both = link_metric::INCOMING_NEIGHBOR | link_metric::OUTGOING_NEIGHBOR;
     let symmetric = Tlv::new(address_tlv::OTHER_NEIGHB, 0, [other_neighb::SYMMETRIC]);
-    let told = neighbours.iter().map(|(to, weight)| {
+    let advertised = neighbours.iter().map(|(to, weight)| {
         let tlvs = vec![symmetric.clone(), metric(both, *weight)];
         entry(to, tlvs)
     });
-    hello.addresses.extend(told);
+    hello.addresses.extend(advertised);
     hello
 }
 
@@ -95,12 +95,12 @@ fn tc(n: u8, number: u16, neighbours: &[(&str, u32, u32)]) -> Message {
         0,
         [nbr_addr_type::ROUTABLE_ORIG],
     );
-    let told = neighbours.iter().map(|(to, out, back)| {
+    let advertised = neighbours.iter().map(|(to, out, back)| {
         let out = metric(link_metric::OUTGOING_NEIGHBOR, *out);
         let back = metric(link_metric::INCOMING_NEIGHBOR, *back);
         entry(to, vec![out, back, kind.clone()])
     });
-    tc.addresses = told.collect();
+    tc.addresses = advertised.collect();
     tc
 }
 
@@ -136,7 +136,7 @@ fn edges(router: &Router) -> usize {
 #[test]
 fn a_link_to_a_router_that_denies_it_is_none() {
     let far = [("fd00::9", 100, 100)];
-    for (told, expected) in [
+    for (advertised, expected) in [
         (tc(7, 1, &far), "fd00::9"),
         (without_tlv(tc(7, 1, &far), TELLS_ALL), "fd00::8"),
     ] {
@@ -150,7 +150,7 @@ fn a_link_to_a_router_that_denies_it_is_none() {
         receive(&mut router, START, 8, hello(8, DEFAULT, &[("fd00::7", 1)]));
         receive(&mut router, START, 8, tc(8, 1, &[("fd00::7", 1, 1)]));
         receive(&mut router, START, 9, tc(9, 1, &[("fd00::7", 100, 100)]));
-        receive(&mut router, START, 9, told);
+        receive(&mut router, START, 9, advertised);
         let (_, next) = route(&mut router, START, "fd00::7").unwrap();
         assert_eq!(next, address(expected));
     }
@@ -222,13 +222,14 @@ fn validity_times_are_bounded() {
     let without = without_tlv(hello(8, DEFAULT, &[]), message_tlv::INTERVAL_TIME);
     receive(&mut router, START, 8, without);
     assert_eq!(router.links()[0].symmetric_until, START + seconds(60));
-    let mut told = tc(8, 1, &[]);
-    receive(&mut router, START, 8, told.clone());
+    let mut advertised = tc(8, 1, &[]);
+    receive(&mut router, START, 8, advertised.clone());
     assert_eq!(router.nodes()[0].expires, START + seconds(120));
-    told.seq = Some(2);
-    told.tlvs
+    advertised.seq = Some(2);
+    advertised
+        .tlvs
         .push(Tlv::new(message_tlv::INTERVAL_TIME, 0, [0x62]));
-    receive(&mut router, START, 8, told);
+    receive(&mut router, START, 8, advertised);
     assert_eq!(router.nodes()[0].expires, START + seconds(50));
 }
 
@@ -288,8 +289,8 @@ fn a_neighbours_tc_may_come_from_whom_it_hears_until_it_contradicts() {
     );
     receive(&mut router, START, 8, tc(9, 500, &[("fd00::66", 1, 1)]));
     assert_eq!(edges(&router), 1, "its own copy may be lost");
-    let told = [("fd00::77", 1, 1), ("fd00::76", 1, 1)];
-    receive(&mut router, START + seconds(2), 9, tc(9, 7, &told));
+    let advertised = [("fd00::77", 1, 1), ("fd00::76", 1, 1)];
+    receive(&mut router, START + seconds(2), 9, tc(9, 7, &advertised));
     assert_eq!(edges(&router), 2);
     receive(&mut router, START + seconds(3), 8, tc(9, 501, &[]));
     assert_eq!((edges(&router), router.counters().disbelieved), (2, 1));
@@ -341,8 +342,8 @@ fn what_a_tc_tells_is_not_rewritten_by_another_neighbour() {
         9,
         tc(7, 1, &[("fd00::9", 1, 1), ("fd00::6", 1, 1)]),
     );
-    let rewritten = |seq, told: &[(&str, u32, u32)]| {
-        let mut tc = tc(7, 1, told);
+    let rewritten = |seq, advertised: &[(&str, u32, u32)]| {
+        let mut tc = tc(7, 1, advertised);
         tc.seq = Some(seq);
         tc
     };

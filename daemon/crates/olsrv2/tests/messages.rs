@@ -362,7 +362,7 @@ fn a_routing_mpr_that_is_only_heard_elsewhere_stays_a_selector() {
         tlvs[0].value = [link_status::HEARD].into()
     });
     receive(&mut router, START, partial);
-    assert!(is_selector(&router), "this HELLO does not tell");
+    assert!(is_selector(&router), "this HELLO does not say");
     receive(&mut router, START, hello(0));
     assert!(!is_selector(&router));
 }
@@ -414,10 +414,10 @@ fn a_neighbour_keeps_its_originator_while_it_is_symmetric() {
 #[test]
 fn a_neighbour_speaks_from_another_interface_that_it_has_told() {
     let mut router = router(config());
-    let mut told = hello(0);
+    let mut advertised = hello(0);
     let other = entry("fe80::8", &[(address_tlv::LOCAL_IF, &[local_if::OTHER_IF])]);
-    told.addresses.insert(1, other);
-    receive(&mut router, START, told);
+    advertised.addresses.insert(1, other);
+    receive(&mut router, START, advertised);
     let mut second = hello(0);
     second.addresses[0] = entry("fe80::8", &[(address_tlv::LOCAL_IF, &[local_if::THIS_IF])]);
     let first = entry("fe80::9", &[(address_tlv::LOCAL_IF, &[local_if::OTHER_IF])]);
@@ -454,13 +454,13 @@ fn an_address_of_a_neighbour_or_the_originator_of_a_router_is_nobody_elses() {
         router.handle_packet(START, MESH, address("fe80::8"), &packet.encode().unwrap());
     };
     send(&mut router, &claims);
-    let told: Vec<_> = router
+    let advertised: Vec<_> = router
         .neighbours()
         .into_iter()
         .map(|one| one.addresses)
         .collect();
     assert_eq!(
-        told,
+        advertised,
         [
             [address("fd00::9"), address("fe80::9")].to_vec(),
             vec![address("fe80::8")]
@@ -492,20 +492,20 @@ fn hellos_after(router: &mut Router, change: impl Fn(&mut Router, Time)) -> [usi
 fn a_changed_metric_is_told_at_once() {
     let mut router = router(config());
     receive(&mut router, START, hello(0));
-    let told = hellos_after(&mut router, |router, now| {
+    let advertised = hellos_after(&mut router, |router, now| {
         assert!(router.set_link_metric(now, MESH, address("fe80::9"), Some(Metric::MAX)));
     });
-    assert_eq!(told, [1, 1]);
+    assert_eq!(advertised, [1, 1]);
 }
 
 #[test]
 fn a_heard_link_is_told_on_its_interface_alone() {
-    let told = hellos_after(&mut router(config()), |router, now| {
+    let advertised = hellos_after(&mut router(config()), |router, now| {
         let mut heard = hello(0);
         heard.addresses.pop();
         receive(router, now, heard);
     });
-    assert_eq!(told, [1, 0]);
+    assert_eq!(advertised, [1, 0]);
 }
 
 #[test]
@@ -556,7 +556,7 @@ fn hellos_that_do_not_fit_share_the_addresses_of_each_interval() {
     });
     crowd(&mut router, START, 120);
     sent(&mut router, START, message::HELLO);
-    let mut told: std::collections::BTreeMap<IpAddr, Time> = Default::default();
+    let mut advertised: std::collections::BTreeMap<IpAddr, Time> = Default::default();
     let mut now = START;
     while now < START + seconds(12) {
         now = router.poll_timeout().unwrap();
@@ -567,14 +567,17 @@ fn hellos_that_do_not_fit_share_the_addresses_of_each_interval() {
             let hellos = packet.messages.iter().filter(|m| m.typ == message::HELLO);
             for hello in hellos.filter(|_| transmit.interface == MESH) {
                 assert!(hello.addresses.len() < 2 * 120);
-                told.extend(hello.addresses.iter().map(|e| (e.prefix.addr, now)));
+                advertised.extend(hello.addresses.iter().map(|e| (e.prefix.addr, now)));
             }
         }
         let interval = router.config().timing.hello_interval;
-        let overdue = told.values().filter(|at| now - **at > interval).count();
+        let overdue = advertised
+            .values()
+            .filter(|at| now - **at > interval)
+            .count();
         assert_eq!(overdue, 0, "at {now:?}");
     }
-    assert_eq!(told.len(), 2 * 120 + 3);
+    assert_eq!(advertised.len(), 2 * 120 + 3);
 }
 
 /// A HELLO whose sender has the symmetric neighbour fd00::20, with these willingnesses.

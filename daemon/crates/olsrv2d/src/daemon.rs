@@ -220,7 +220,7 @@ impl Daemon {
         for route in self.router.routes() {
             if changed.contains(&route.destination) {
                 let installed = self.fib.is_installed(&route.destination);
-                self.tell(now, &Object::Route(&route, installed), true);
+                self.publish(now, &Object::Route(&route, installed), true);
             }
         }
     }
@@ -254,34 +254,34 @@ impl Daemon {
                 let installed =
                     self.fib
                         .set(&mut self.requests, now, route.destination, path(route));
-                self.tell(now, &Object::Route(route, installed), true);
+                self.publish(now, &Object::Route(route, installed), true);
             }
             Event::RouteRemoved(destination) => {
                 self.fib.remove(&mut self.requests, now, *destination);
-                self.tell(now, &Object::NoRoute(*destination), false);
+                self.publish(now, &Object::NoRoute(*destination), false);
             }
-            Event::NeighbourSet(view) => self.tell(now, &Object::Neighbour(view), true),
-            Event::NeighbourRemoved(view) => self.tell(now, &Object::Neighbour(view), false),
+            Event::NeighbourSet(view) => self.publish(now, &Object::Neighbour(view), true),
+            Event::NeighbourRemoved(view) => self.publish(now, &Object::Neighbour(view), false),
             Event::LinkSet(view) => {
                 self.weigh(now, view);
-                self.tell(now, &Object::Link(view), true);
+                self.publish(now, &Object::Link(view), true);
             }
             Event::LinkRemoved(view) => {
                 self.probation.forget(view);
-                self.tell(now, &Object::Link(view), false);
+                self.publish(now, &Object::Link(view), false);
             }
-            Event::NodeSet(view) => self.tell(now, &Object::Node(view), true),
-            Event::NodeRemoved(view) => self.tell(now, &Object::Node(view), false),
-            Event::EdgeSet(view) => self.tell(now, &Object::Edge(view), true),
-            Event::EdgeRemoved(view) => self.tell(now, &Object::Edge(view), false),
-            Event::AttachedSet(view) => self.tell(now, &Object::Attached(view), true),
-            Event::AttachedRemoved(view) => self.tell(now, &Object::Attached(view), false),
+            Event::NodeSet(view) => self.publish(now, &Object::Node(view), true),
+            Event::NodeRemoved(view) => self.publish(now, &Object::Node(view), false),
+            Event::EdgeSet(view) => self.publish(now, &Object::Edge(view), true),
+            Event::EdgeRemoved(view) => self.publish(now, &Object::Edge(view), false),
+            Event::AttachedSet(view) => self.publish(now, &Object::Attached(view), true),
+            Event::AttachedRemoved(view) => self.publish(now, &Object::Attached(view), false),
             Event::DuplicateOriginator {
                 originator,
                 interface,
                 source,
             } => {
-                self.tell_duplicate(now, *originator, *interface, *source);
+                self.report_duplicate(now, *originator, *interface, *source);
             }
         }
     }

@@ -92,7 +92,7 @@ impl Finder {
 
     /// Adds a neighbour that the link layer has found. Its label has one hop.
     pub fn peer_up(&mut self, now: Time, peer: Contact) {
-        if let Some(address) = self.store.tell(now, peer) {
+        if let Some(address) = self.store.learn(now, peer) {
             self.store.prove(now, address, peer.path, Duration::ZERO);
             self.peers.insert(peer.path, peer);
             self.ask(now, address, peer.path, Query::Peers(Label::SELF), None);
@@ -136,7 +136,7 @@ impl Finder {
             version: message.version,
             ..from
         };
-        let Some(address) = self.store.tell(now, from) else {
+        let Some(address) = self.store.learn(now, from) else {
             self.counters.useless += 1;
             return Err(Dropped::Useless);
         };
@@ -197,7 +197,7 @@ impl Finder {
             search: None,
             search_at: now,
             pause: PAUSE,
-            told: None,
+            reported: None,
         };
         let is_new = !self.wanted.contains_key(&target);
         self.wanted.entry(target).or_insert_with(fresh).until = now + WANTED_FOR;
@@ -221,7 +221,7 @@ impl Finder {
     /// Pings a node over the path on which a frame from it arrived, unless a ping is in progress. The node waits for a
     /// message, and its answer proves the path.
     pub fn ask_back(&mut self, now: Time, from: Contact) {
-        let address = self.store.tell(now, from);
+        let address = self.store.learn(now, from);
         if let Some(address) = address.filter(|address| !self.is_asked(*address, from.path)) {
             self.ask(now, address, from.path, Query::Ping, None);
         }
@@ -232,17 +232,17 @@ impl Finder {
     pub fn ping(&mut self, now: Time, target: Address, label: Option<Label>) -> Option<u64> {
         let best = self.store.get(target)?.ways()[0].label;
         let txid = self.ask(now, target, label.unwrap_or(best), Query::Ping, None)?;
-        self.pending.get_mut(&txid)?.told = true;
+        self.pending.get_mut(&txid)?.awaited = true;
         Some(txid)
     }
 
     /// Sends a query to a node over `to.path`. Returns the number with which an event reports the result, or `None` if
     /// the path is unusable or too many queries wait.
     pub fn query(&mut self, now: Time, to: Contact, query: Query) -> Option<u64> {
-        let address = self.store.tell(now, to)?;
+        let address = self.store.learn(now, to)?;
         let txid = self.ask(now, address, to.path, query, None)?;
         let pending = self.pending.get_mut(&txid)?;
-        (pending.told, pending.replied) = (true, true);
+        (pending.awaited, pending.replied) = (true, true);
         Some(txid)
     }
 
@@ -307,7 +307,7 @@ impl Finder {
     fn expire(&mut self, now: Time) {
         self.expire_at = now + EXPIRE_INTERVAL;
         for peer in self.peers.values() {
-            self.store.tell(now, *peer);
+            self.store.learn(now, *peer);
         }
         self.store.expire(now);
         self.touched.extend(self.wanted.keys());

@@ -1,6 +1,6 @@
 //! The known nodes, and the paths to them.
 //!
-//! A path is told (another node reported it) or proved (an answer arrived over it). Only proved paths are used for user
+//! A path is reported (another node named it) or proved (an answer arrived over it). Only proved paths are used for user
 //! data. When the store is full, nodes without a proved path are removed first, so that nobody can displace proved
 //! nodes by inventing others.
 
@@ -64,7 +64,7 @@ pub struct Node {
 }
 
 impl Way {
-    /// Orders proved paths before told ones, and told ones by their length.
+    /// Orders proved paths before reported ones, and reported ones by their length.
     fn rank(&self) -> (bool, u8, Duration, Label) {
         (self.latency.is_none(), self.misses, self.cost(), self.label)
     }
@@ -139,7 +139,7 @@ impl Store {
 
     /// Adds a node and a path that another node reported. Returns `None` if they are unusable: the node is this one,
     /// its key is not a node's, the label leads nowhere, or the protocol version is incompatible.
-    pub fn tell(&mut self, now: Time, contact: Contact) -> Option<Address> {
+    pub fn learn(&mut self, now: Time, contact: Contact) -> Option<Address> {
         let address = contact
             .key
             .node_address()
@@ -159,7 +159,7 @@ impl Store {
             ways: Vec::new(),
         });
         node.version = version;
-        node.tell(now, path, self.limits.ways);
+        node.learn(now, path, self.limits.ways);
         Some(address)
     }
 
@@ -288,7 +288,7 @@ impl Node {
     }
 
     /// Adds a path behind the existing ones. A path that leads through another path to this node and back is ignored.
-    fn tell(&mut self, now: Time, label: Label, limit: usize) {
+    fn learn(&mut self, now: Time, label: Label, limit: usize) {
         if let Some(way) = self.ways.iter_mut().find(|way| way.label == label) {
             way.heard = now;
             return;

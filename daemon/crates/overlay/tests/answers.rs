@@ -162,13 +162,13 @@ fn a_node_consults_itself_with_labels_that_begin_there() {
 fn labels_leave_room_for_the_way_back_to_the_asker() {
     let mut asked = Asked::new();
     let (near, far) = (asked.peer(2), asked.peer(40));
-    let told = asked.contacts(far, Query::Find(near.key.address()));
-    assert_eq!(told.len(), 1);
+    let reported = asked.contacts(far, Query::Find(near.key.address()));
+    assert_eq!(reported.len(), 1);
     assert_eq!(
         (
-            told[0].key,
-            decompress(told[0].path),
-            Form::of_label(told[0].path)
+            reported[0].key,
+            decompress(reported[0].path),
+            Form::of_label(reported[0].path)
         ),
         (near.key, Interface::new(2).unwrap(), Form::Long)
     );
@@ -223,9 +223,12 @@ fn another_node_cannot_answer() {
     asked.deliver(other, Body::Reply(vec![lie]), question.txid);
     assert_eq!(asked.finder.counters().unexpected, 1);
     asked.deliver(peer, Body::Reply(vec![lie]), question.txid);
-    let told = asked.finder.store().get(lie.key.address()).unwrap();
-    assert_eq!(told.ways()[0].label, Label(0x15).after(peer.path).unwrap());
-    assert_eq!(told.proved(), None, "it is only told");
+    let reported = asked.finder.store().get(lie.key.address()).unwrap();
+    assert_eq!(
+        reported.ways()[0].label,
+        Label(0x15).after(peer.path).unwrap()
+    );
+    assert_eq!(reported.proved(), None, "it is only reported");
     asked.deliver(peer, Body::Reply(Vec::new()), question.txid);
     assert_eq!(
         asked.finder.counters().unexpected,
@@ -239,8 +242,8 @@ fn what_is_malformed_or_too_old_is_counted() {
     let mut asked = Asked::new();
     let peer = asked.peer(0);
     asked.sent();
-    let told = asked.finder.handle_message(NOW, peer, b"d");
-    assert!(matches!(told, Err(Dropped::Malformed(_))));
+    let reported = asked.finder.handle_message(NOW, peer, b"d");
+    assert!(matches!(reported, Err(Dropped::Malformed(_))));
     let bomb = asked.finder.handle_message(NOW, peer, &[b'l'; 20]);
     assert!(
         matches!(bomb, Err(Dropped::Malformed(MessageError::Bencode(error))) if error.is_bomb())
@@ -253,8 +256,8 @@ fn what_is_malformed_or_too_old_is_counted() {
         txid,
         body: Body::Query(Query::Ping),
     };
-    let told = asked.finder.handle_message(NOW, peer, &old.encode());
-    assert_eq!(told, Err(Dropped::Incompatible(19)));
+    let reported = asked.finder.handle_message(NOW, peer, &old.encode());
+    assert_eq!(reported, Err(Dropped::Incompatible(19)));
     let counters = asked.finder.counters();
     assert_eq!((counters.malformed, counters.incompatible), (2, 1));
     assert!(asked.sent().is_empty());

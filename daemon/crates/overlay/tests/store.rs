@@ -73,9 +73,9 @@ fn what_is_of_no_use_is_not_taken_in() {
             ..contact
         },
     ];
-    assert_eq!(useless.map(|contact| store.tell(NOW, contact)), [None; 6]);
+    assert_eq!(useless.map(|contact| store.learn(NOW, contact)), [None; 6]);
     assert!(store.is_empty());
-    assert_eq!(store.tell(NOW, contact), Some(contact.key.address()));
+    assert_eq!(store.learn(NOW, contact), Some(contact.key.address()));
     assert_eq!(store.len(), 1);
 }
 
@@ -85,7 +85,7 @@ fn proved_ways_before_told_ones_and_a_change_has_to_pay() {
     let contact = keys.contact(0x13);
     let address = contact.key.address();
     for path in [0x15_3357, 0x1557, 0x1357] {
-        store.tell(
+        store.learn(
             NOW,
             Contact {
                 path: Label(path),
@@ -117,7 +117,7 @@ fn a_way_that_misses_answers_ranks_behind_and_goes() {
     let contact = keys.contact(0x13);
     let address = contact.key.address();
     for path in [0x13, 0x1557] {
-        store.tell(
+        store.learn(
             NOW,
             Contact {
                 path: Label(path),
@@ -146,9 +146,9 @@ fn ways_through_a_lost_neighbour_go() {
     let (mut store, mut keys, _) = store(Limits::default());
     let [neighbour, behind, elsewhere] = [0x13, 0x153, 0x157].map(|path| keys.contact(path));
     for contact in [neighbour, behind, elsewhere] {
-        store.tell(NOW, contact);
+        store.learn(NOW, contact);
     }
-    store.tell(
+    store.learn(
         NOW,
         Contact {
             path: Label(0x1357),
@@ -177,7 +177,7 @@ fn a_detour_over_the_node_itself_is_no_way() {
         Label(0x1577),
         Label(0x1757),
     ] {
-        store.tell(NOW, Contact { path, ..contact });
+        store.learn(NOW, Contact { path, ..contact });
     }
     assert_eq!(
         labels(&store, address),
@@ -191,7 +191,7 @@ fn limits_of_zero_keep_one() {
     let (mut store, mut keys, _) = store(Limits { nodes: 0, ways: 0 });
     for path in [0x13, 0x15] {
         let contact = keys.contact(path);
-        store.tell(NOW, contact);
+        store.learn(NOW, contact);
         assert_eq!(
             (store.len(), labels(&store, contact.key.address())),
             (1, vec![path])
@@ -203,8 +203,8 @@ fn limits_of_zero_keep_one() {
 fn what_is_not_heard_of_again_is_forgotten() {
     let (mut store, mut keys, _) = store(Limits::default());
     let (one, other) = (keys.contact(0x13), keys.contact(0x15));
-    store.tell(NOW, one);
-    store.tell(NOW, other);
+    store.learn(NOW, one);
+    store.learn(NOW, other);
     store.prove(
         NOW + MILLISECOND,
         other.key.address(),
@@ -225,18 +225,18 @@ fn who_tells_of_nodes_that_do_not_exist_pushes_out_nothing_proved() {
         .map(|number| keys.contact(0x1333 + (number << 8)))
         .collect();
     for contact in &proved {
-        store.tell(Time::ZERO, *contact);
+        store.learn(Time::ZERO, *contact);
         store.prove(Time::ZERO, contact.key.address(), contact.path, MILLISECOND);
     }
     for _ in 0..100 {
-        store.tell(NOW, keys.contact(0x155));
+        store.learn(NOW, keys.contact(0x155));
     }
     assert_eq!(store.len(), 8);
     assert!(proved
         .iter()
         .all(|contact| store.get(contact.key.address()).is_some()));
     let neighbour = keys.contact(0x17);
-    store.tell(Time::ZERO, neighbour);
+    store.learn(Time::ZERO, neighbour);
     store.prove(
         Time::ZERO,
         neighbour.key.address(),
@@ -245,7 +245,7 @@ fn who_tells_of_nodes_that_do_not_exist_pushes_out_nothing_proved() {
     );
     for _ in 0..20 {
         let contact = keys.contact(0x155);
-        store.tell(NOW, contact);
+        store.learn(NOW, contact);
         store.prove(NOW, contact.key.address(), contact.path, MILLISECOND);
     }
     assert_eq!(store.len(), 8);
@@ -273,11 +273,11 @@ fn the_nearest_of_the_proved_ones() {
         .map(|number| keys.contact(0x1003 + (number << 4)))
         .collect();
     for contact in &contacts {
-        store.tell(NOW, *contact);
+        store.learn(NOW, *contact);
         store.prove(NOW, contact.key.address(), contact.path, MILLISECOND);
     }
     let target = keys.contact(0x13);
-    store.tell(NOW, target);
+    store.learn(NOW, target);
     let address = target.key.address();
     let mut expected = contacts.clone();
     expected.sort_by_key(|contact| distance(contact.key.address(), address));

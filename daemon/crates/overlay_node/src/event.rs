@@ -87,7 +87,7 @@ pub enum Question {
 
 /// The answer of a switch. It is not authenticated unless the switch is a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Report {
     /// It is there.
     Presence,
     /// Its public key.
@@ -112,7 +112,7 @@ pub enum PingResult {
         /// Its protocol version.
         version: u32,
         /// The answer.
-        told: Told,
+        report: Report,
         /// The time from query to answer.
         time: Duration,
     },

@@ -45,7 +45,7 @@ mod view;
 pub use beacon::{Beacon, BEACON_LENGTH};
 pub use config::{Admission, Config, Limits, Timing};
 pub use counters::{Cause, Counters};
-pub use event::{Event, PingId, PingResult, Question, Told};
+pub use event::{Event, PingId, PingResult, Question, Report};
 pub use interface::{Beacons, Destination, InterfaceId, LinkAddress};
 pub use node::{ConnectError, Connection, Node, Transmission, Verdict};
 pub use overlay::SessionState;

@@ -186,11 +186,11 @@ impl Node {
 
     /// Returns the next change.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.tell_kept();
+        self.report_kept();
         self.events.pop_front()
     }
 
-    fn tell(&mut self, event: Event) {
+    fn report(&mut self, event: Event) {
         if self.events.len() >= MAX_QUEUE {
             self.events.pop_front();
         }

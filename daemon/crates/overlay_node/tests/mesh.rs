@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use overlay::{Contact, Query};
-use overlay_node::{Beacons, Event, Link, PeerState, PingId, PingResult, Question, Told};
+use overlay_node::{Beacons, Event, Link, PeerState, PingId, PingResult, Question, Report};
 use support::{Habits, Mesh, SECOND};
 use switch::Label;
 
@@ -284,8 +284,10 @@ fn pings_tell_who_is_where() {
     mesh.run(SECOND * 30);
     let results = asked.map(|id| match result(&mesh, id).unwrap() {
         PingResult::Answered {
-            version: 22, told, ..
-        } => Some(told),
+            version: 22,
+            report,
+            ..
+        } => Some(report),
         PingResult::Refused(_) => None,
         other => panic!("{other:?}"),
     });
@@ -293,18 +295,18 @@ fn pings_tell_who_is_where() {
     assert_eq!(
         results,
         [
-            Some(Told::Presence),
-            Some(Told::Key(far)),
-            Some(Told::Key(own)),
-            Some(Told::Key(far)),
-            Some(Told::Supernode(None)),
-            Some(Told::Supernode(None)),
+            Some(Report::Presence),
+            Some(Report::Key(far)),
+            Some(Report::Key(own)),
+            Some(Report::Key(far)),
+            Some(Report::Supernode(None)),
+            Some(Report::Supernode(None)),
             None
         ]
     );
     for (station, id) in [1, 2].into_iter().zip(back) {
         let Some(PingResult::Answered {
-            told: Told::WayBack(label),
+            report: Report::WayBack(label),
             ..
         }) = result(&mesh, id)
         else {
@@ -316,16 +318,16 @@ fn pings_tell_who_is_where() {
         let id = node.ping_switch(now, label, Question::Key);
         mesh.flush(station);
         mesh.run(SECOND);
-        let told = mesh.stations[station].events.iter().any(|(_, event)| {
-            matches!(event, Event::Pinged { id: ended, result: PingResult::Answered { told, .. } }
-                if Some(*ended) == id && *told == Told::Key(own))
+        let report = mesh.stations[station].events.iter().any(|(_, event)| {
+            matches!(event, Event::Pinged { id: ended, result: PingResult::Answered { report, .. } }
+                if Some(*ended) == id && *report == Report::Key(own))
         });
-        assert!(told, "{station}: {label}");
+        assert!(report, "{station}: {label}");
     }
     assert!(matches!(
         result(&mesh, link),
         Some(PingResult::Answered {
-            told: Told::Link(_),
+            report: Report::Link(_),
             ..
         })
     ));
@@ -365,8 +367,8 @@ fn what_other_nodes_know_can_be_asked() {
             panic!("{:?}", result(&mesh, Some(id)));
         };
         assert_eq!((reply.from.key, reply.from.version), (near, 22));
-        let told = reply.contacts.iter().find(|contact| contact.key == far);
-        let way = told.unwrap().path.after(to.path).unwrap();
+        let report = reply.contacts.iter().find(|contact| contact.key == far);
+        let way = report.unwrap().path.after(to.path).unwrap();
         assert!(mesh.stations[0]
             .node
             .store()

@@ -20,7 +20,7 @@ fn keep(mesh: &mut Mesh, others: &[usize]) {
 }
 
 /// Returns what the first station last reported about packets to another, or `None` if it reported nothing.
-fn told(mesh: &Mesh, other: usize) -> Option<bool> {
+fn reported(mesh: &Mesh, other: usize) -> Option<bool> {
     let address = mesh.address(other);
     let mut events = mesh.stations[0].events.iter().rev();
     events.find_map(|(_, event)| match event {
@@ -30,8 +30,8 @@ fn told(mesh: &Mesh, other: usize) -> Option<bool> {
     })
 }
 
-fn is_told(mesh: &mut Mesh, other: usize, up: bool) -> bool {
-    mesh.run_until(SECOND * 20, |mesh| told(mesh, other) == Some(up))
+fn is_reported(mesh: &mut Mesh, other: usize, up: bool) -> bool {
+    mesh.run_until(SECOND * 20, |mesh| reported(mesh, other) == Some(up))
 }
 
 fn admit(mesh: &mut Mesh, admission: Admission) {
@@ -45,7 +45,7 @@ fn packets_to_a_kept_node_pass_at_once_and_after_a_long_silence() {
         let mut mesh = Mesh::line(count, 3, Habits::default());
         let last = count - 1;
         keep(&mut mesh, &[last]);
-        assert!(is_told(&mut mesh, last, true), "{count}");
+        assert!(is_reported(&mut mesh, last, true), "{count}");
         for round in 0..2 {
             let before = mesh.now;
             mesh.send(0, last, round);
@@ -54,7 +54,7 @@ fn packets_to_a_kept_node_pass_at_once_and_after_a_long_silence() {
             assert!(came && mesh.now - before <= one_way, "{count} {round}");
             mesh.run(LONG);
         }
-        assert_eq!(told(&mesh, last), Some(true));
+        assert_eq!(reported(&mesh, last), Some(true));
     }
 }
 
@@ -62,7 +62,7 @@ fn packets_to_a_kept_node_pass_at_once_and_after_a_long_silence() {
 fn without_it_a_silent_session_ends() {
     let mut mesh = Mesh::line(2, 3, Habits::default());
     keep(&mut mesh, &[1]);
-    assert!(is_told(&mut mesh, 1, true));
+    assert!(is_reported(&mut mesh, 1, true));
     keep(&mut mesh, &[]);
     assert_eq!(mesh.stations[0].node.kept().count(), 0);
     mesh.run(LONG * 2);
@@ -75,12 +75,12 @@ fn what_is_gone_is_told_and_comes_back_by_itself() {
         let mut mesh = Mesh::line(count, 5, Habits::default());
         let last = count - 1;
         keep(&mut mesh, &[last]);
-        assert!(is_told(&mut mesh, last, true));
+        assert!(is_reported(&mut mesh, last, true));
         mesh.stations[last].alive = false;
-        assert!(is_told(&mut mesh, last, false), "{count}");
+        assert!(is_reported(&mut mesh, last, false), "{count}");
         mesh.stations[last].alive = true;
         mesh.restart(last);
-        assert!(is_told(&mut mesh, last, true), "{count}");
+        assert!(is_reported(&mut mesh, last, true), "{count}");
     }
 }
 
@@ -90,13 +90,13 @@ fn only_those_that_are_permitted_are_kept() {
     admit(&mut mesh, Admission::Only(BTreeSet::new()));
     keep(&mut mesh, &[1, 2]);
     mesh.run(SECOND * 10);
-    assert_eq!((told(&mesh, 1), told(&mesh, 2)), (None, None));
+    assert_eq!((reported(&mesh, 1), reported(&mesh, 2)), (None, None));
     let only = BTreeSet::from([mesh.address(2)]);
     admit(&mut mesh, Admission::Only(only));
-    assert!(is_told(&mut mesh, 2, true));
-    assert_eq!(told(&mesh, 1), None);
+    assert!(is_reported(&mut mesh, 2, true));
+    assert_eq!(reported(&mesh, 1), None);
     admit(&mut mesh, Admission::Only(BTreeSet::new()));
-    assert_eq!(told(&mesh, 2), Some(false));
+    assert_eq!(reported(&mesh, 2), Some(false));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use cjdns_admin::{
 };
 use daemonkit::{logger, named, Time};
 use log::{Level, LevelFilter};
-use overlay_node::{Node, PingId, PingResult, Told};
+use overlay_node::{Node, PingId, PingResult, Report};
 use switch::Scheme;
 
 use asking::Asking;
@@ -117,9 +117,12 @@ impl Admin {
             return;
         };
         let outcome = match (result, asked) {
-            (&PingResult::Answered { version, told, .. }, Asked::Control(opaque)) => {
-                Outcome::Pong(pong(version, opaque, told))
-            }
+            (
+                &PingResult::Answered {
+                    version, report, ..
+                },
+                Asked::Control(opaque),
+            ) => Outcome::Pong(pong(version, opaque, report)),
             (&PingResult::Answered { version, .. }, Asked::Query) => Outcome::Reply {
                 version,
                 scheme: Scheme::V3X5X8,
@@ -213,20 +216,20 @@ impl AsFd for Admin {
     }
 }
 
-fn pong(version: u32, opaque: Vec<u8>, told: Told) -> Pong {
+fn pong(version: u32, opaque: Vec<u8>, report: Report) -> Pong {
     let mut pong = Pong {
         version,
         opaque,
         ..Pong::default()
     };
-    match told {
-        Told::Presence => {}
-        Told::Key(key) => pong.key = Some(key),
-        Told::Supernode(supernode) => pong.snode = supernode,
-        Told::WayBack(path) => pong.return_path = Some(path),
-        Told::Link(switch::LinkAddress::Udp4(address)) => pong.lower = Some(address.to_string()),
-        Told::Link(switch::LinkAddress::Udp6(address)) => pong.lower = Some(address.to_string()),
-        Told::Link(switch::LinkAddress::Other(_)) => {}
+    match report {
+        Report::Presence => {}
+        Report::Key(key) => pong.key = Some(key),
+        Report::Supernode(supernode) => pong.snode = supernode,
+        Report::WayBack(path) => pong.return_path = Some(path),
+        Report::Link(switch::LinkAddress::Udp4(address)) => pong.lower = Some(address.to_string()),
+        Report::Link(switch::LinkAddress::Udp6(address)) => pong.lower = Some(address.to_string()),
+        Report::Link(switch::LinkAddress::Other(_)) => {}
     }
     pong
 }

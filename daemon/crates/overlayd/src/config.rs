@@ -30,7 +30,7 @@ pub struct Config {
     /// Nodes with which user data is exchanged.
     pub admission: Admission,
     /// Whether the control socket sets `admission`. Until it does, no user data is exchanged.
-    pub is_told: bool,
+    pub permits_by_control: bool,
     /// The TUN device of this machine.
     pub tun: TunSettings,
     /// The control socket.

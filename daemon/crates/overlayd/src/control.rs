@@ -76,19 +76,19 @@ impl Control {
     }
 
     /// Sends a line to one reader.
-    pub fn answer(&mut self, number: u32, reactor: &Reactor, told: &Value) {
-        self.readers.answer(number, &line(told), reactor);
+    pub fn answer(&mut self, number: u32, reactor: &Reactor, report: &Value) {
+        self.readers.answer(number, &line(report), reactor);
     }
 
     /// Sends an event to all readers.
-    pub fn tell(&mut self, reactor: &Reactor, now: Time, event: &Event, ports: &[Port]) {
-        let mut told = Map::new();
-        told.insert("type".into(), "event".into());
-        told.insert("time_us".into(), micros(now));
+    pub fn publish(&mut self, reactor: &Reactor, now: Time, event: &Event, ports: &[Port]) {
+        let mut report = Map::new();
+        report.insert("type".into(), "event".into());
+        report.insert("time_us".into(), micros(now));
         if let Value::Object(fields) = describe(event, ports) {
-            told.extend(fields);
+            report.extend(fields);
         }
-        self.readers.send(reactor, &line(&Value::from(told)));
+        self.readers.send(reactor, &line(&Value::from(report)));
     }
 }
 
@@ -100,8 +100,14 @@ pub fn answer(command: Option<&str>, result: &Result<usize, String>) -> Value {
     }
 }
 
-/// Returns the status of the node. `is_told` says that the control socket sets who is permitted.
-pub fn status(now: Time, node: &Node, is_told: bool, ports: &[Port], tun: Option<&Tun>) -> Value {
+/// Returns the status of the node. `permits_by_control` says that the control socket sets who is permitted.
+pub fn status(
+    now: Time,
+    node: &Node,
+    permits_by_control: bool,
+    ports: &[Port],
+    tun: Option<&Tun>,
+) -> Value {
     let counters = node.counters();
     let dropped = counters.iter().filter(|(_, count)| *count > 0);
     json!({
@@ -109,7 +115,7 @@ pub fn status(now: Time, node: &Node, is_told: bool, ports: &[Port], tun: Option
         "time_us": micros(now),
         "address": node.address().to_string(),
         "key": node.key().to_string(),
-        "permit": permit(node.admission(), is_told),
+        "permit": permit(node.admission(), permits_by_control),
         "kept": node.kept().map(|(address, up)| json!({"address": address.to_string(), "up": up})).collect::<Value>(),
         "tun": tun.map(device),
         "interfaces": ports.iter().map(interface).collect::<Value>(),
@@ -132,11 +138,11 @@ fn hello() -> Value {
     })
 }
 
-fn permit(admission: &Admission, is_told: bool) -> Value {
+fn permit(admission: &Admission, permits_by_control: bool) -> Value {
     match admission {
         Admission::Anybody => "anybody".into(),
         Admission::Only(addresses) => json!({
-            "by": if is_told { "control" } else { "file" },
+            "by": if permits_by_control { "control" } else { "file" },
             "addresses": addresses.len(),
         }),
     }
@@ -160,9 +166,9 @@ fn device(tun: &Tun) -> Value {
 pub fn api(admin: &Admin) -> Value {
     let counters = admin.counters().all();
     let counters = counters.map(|(name, count)| (name.to_owned(), count.into()));
-    let mut told = Map::from_iter([("bind".to_owned(), admin.bound().to_string().into())]);
-    told.extend(counters);
-    told.into()
+    let mut report = Map::from_iter([("bind".to_owned(), admin.bound().to_string().into())]);
+    report.extend(counters);
+    report.into()
 }
 
 fn interface(port: &Port) -> Value {

@@ -58,7 +58,7 @@ pub struct Daemon {
     reads_tun: bool,
     neighbours: Neighbours,
     /// Whether the control socket sets who is permitted.
-    is_told: bool,
+    permits_by_control: bool,
     gathering: Gathering,
     control: Option<Control>,
     admin: Option<Admin>,
@@ -105,7 +105,7 @@ impl Daemon {
             reads_tun: tun.is_some(),
             tun,
             neighbours,
-            is_told: config.is_told,
+            permits_by_control: config.permits_by_control,
             gathering: Gathering::default(),
             control,
             admin,
@@ -179,13 +179,13 @@ impl Daemon {
         Ok(())
     }
 
-    fn tell(&mut self, now: Time, event: &Event) {
+    fn publish(&mut self, now: Time, event: &Event) {
         log::debug!("{event:?}");
         if let Event::Pinged { id, result } = event {
             self.with_admin(now, |admin, view| admin.pinged(view, *id, result));
         }
         if let Some(control) = &mut self.control {
-            control.tell(&self.reactor, now, event, &self.ports);
+            control.publish(&self.reactor, now, event, &self.ports);
         }
     }
 
@@ -260,10 +260,10 @@ impl Daemon {
         match Config::load(&self.path) {
             Ok(config) => {
                 // What the control socket has set stays in force.
-                if !(self.is_told && config.is_told) {
+                if !(self.permits_by_control && config.permits_by_control) {
                     self.node.admit(config.admission);
                 }
-                self.is_told = config.is_told;
+                self.permits_by_control = config.permits_by_control;
                 log::info!("{}: read again, permit is in force", self.path.display());
             }
             Err(error) => log::error!("{error}; nothing was changed"),

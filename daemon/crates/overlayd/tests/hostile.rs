@@ -276,7 +276,7 @@ fn rates_are_told_while_something_passes() {
     wait("a rate", || {
         neighbour.listen();
         (0..50).for_each(|_| neighbour.send(&ping(NEIGHBOUR, PROTOCOL_VERSION)));
-        let told = daemon.count("/peers/0/kbps_in") > 0 && daemon.count("/peers/0/kbps_out") > 0;
+        let report = daemon.count("/peers/0/kbps_in") > 0 && daemon.count("/peers/0/kbps_out") > 0;
         asker.send(b"d1:q29:InterfaceController_peerStatse");
         let answer = asker.receive().unwrap_or_default();
         let answer = String::from_utf8_lossy(&answer);
@@ -290,7 +290,7 @@ fn rates_are_told_while_something_passes() {
                 .ok()
         };
         let rates = [rate("8:recvKbpsi"), rate("8:sendKbpsi")];
-        (told && rates.iter().all(|rate| rate.is_some_and(|rate| rate > 0))).then_some(())
+        (report && rates.iter().all(|rate| rate.is_some_and(|rate| rate > 0))).then_some(())
     });
 }
 

@@ -144,7 +144,7 @@ impl Mesh {
     /// Takes an interface up.
     pub fn interface_up(&mut self, port: Port) {
         let addresses = vec![link_local(port)];
-        self.tell(
+        self.notify(
             port.node,
             InterfaceEvent::Up {
                 interface: port.interface,
@@ -155,7 +155,7 @@ impl Mesh {
 
     /// Takes an interface down. Its router notices at once.
     pub fn interface_down(&mut self, port: Port) {
-        self.tell(
+        self.notify(
             port.node,
             InterfaceEvent::Down {
                 interface: port.interface,
@@ -164,7 +164,7 @@ impl Mesh {
     }
 
     /// Passes an interface event to the router of a node.
-    pub fn tell(&mut self, node: NodeId, event: InterfaceEvent) {
+    pub fn notify(&mut self, node: NodeId, event: InterfaceEvent) {
         let now = self.now;
         self.act(node, |router| router.handle_interface(now, event));
     }

@@ -166,7 +166,7 @@ impl fmt::Display for SchemeError {
             ),
             Self::Ambiguous(index) => write!(
                 f,
-                "encoding scheme: form {index} cannot be told from another"
+                "encoding scheme: form {index} cannot be distinguished from another"
             ),
         }
     }

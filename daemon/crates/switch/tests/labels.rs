@@ -152,7 +152,7 @@ fn schemes_that_are_refused() {
     assert_eq!(
         new(&[form(3, 1, 2), form(8, 2, 0)]),
         Err(SchemeError::Form(0)),
-        "the prefix is longer than told"
+        "the prefix is longer than given"
     );
     assert_eq!(
         new(&[form(3, 1, 1), form(31, 29, 0)]),

@@ -1,4 +1,4 @@
-//! A router that tells what node a of the recorded line told, and notes what it is asked to do.
+//! A router that tells what node a of the recorded line reported, and notes what it is asked to do.
 #![allow(dead_code)] // Each test file uses its part.
 
 use std::fs;

@@ -93,7 +93,7 @@ impl Router {
         let is_neighbour = any(&|one| one.is_neighbour(originator));
         // olsrd2, but not olsrv2d, sends the TCs of both families in one packet, and names the other family's
         // originator.
-        let of_olsrd2 = || !any(&|one| one.topology.tells_all(originator));
+        let of_olsrd2 = || !any(&|one| one.topology.advertises_all(originator));
         let first_hand = any(&|one| one.is_from(originator, source, false))
             || any(&|one| one.is_from(originator, source, true)) && of_olsrd2();
         let last_hop = raw.header.hop_limit.is_none_or(|limit| limit <= 1);

@@ -16,8 +16,8 @@ impl Node {
         Self {
             ansn: tc.ansn,
             expires: now + tc.validity,
-            tells_all: tc.content.all,
-            told: tc.content.len(),
+            advertises_all: tc.content.all,
+            advertised: tc.content.len(),
             seq: tc.seq,
             suspect: None,
             refreshed: false,

@@ -23,9 +23,9 @@ impl Topology {
     }
 
     /// Returns whether a router's TCs list all its symmetric neighbours, as those of olsrv2d do.
-    pub(crate) fn tells_all(&self, originator: IpAddr) -> bool {
+    pub(crate) fn advertises_all(&self, originator: IpAddr) -> bool {
         let node = self.nodes.get(&originator);
-        node.is_some_and(|node| node.tells_all)
+        node.is_some_and(|node| node.advertises_all)
     }
 
     /// Returns what the router `to` reports about the link from `from` to it.
@@ -33,10 +33,10 @@ impl Topology {
         let Some(node) = self.nodes.get(&to) else {
             return Word::Silent;
         };
-        let told = node.neighbours.get(&from).map(|tuple| tuple.content);
-        match told.filter(|neighbour| neighbour.originator) {
+        let advertised = node.neighbours.get(&from).map(|tuple| tuple.content);
+        match advertised.filter(|neighbour| neighbour.originator) {
             Some(neighbour) => Word::Confirmed(neighbour.metric_in),
-            None if node.tells_all => Word::Denied,
+            None if node.advertises_all => Word::Denied,
             None => Word::Silent,
         }
     }

@@ -13,7 +13,7 @@ use crate::nl80211::Mac;
 
 impl Daemon {
     /// Announces the hardware address in the HELLOs of wireless interfaces. Neighbours find our station by it.
-    pub(super) fn tell_hardware_addresses(&mut self) {
+    pub(super) fn announce_hardware_addresses(&mut self) {
         let Some(radio) = &self.radio else { return };
         let wireless: BTreeMap<u32, Mac> = radio.wireless().collect();
         for index in self.manet.names().keys() {

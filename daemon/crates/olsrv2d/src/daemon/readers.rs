@@ -15,13 +15,13 @@ use crate::manet::name;
 use crate::reactor::Token;
 
 impl Daemon {
-    pub(super) fn tell(&mut self, now: Time, object: &Object, is_set: bool) {
+    pub(super) fn publish(&mut self, now: Time, object: &Object, is_set: bool) {
         if let Some(changes) = &mut self.changes {
-            changes.tell(&self.reactor, now, object, is_set, self.manet.names());
+            changes.publish(&self.reactor, now, object, is_set, self.manet.names());
         }
     }
 
-    pub(super) fn tell_duplicate(
+    pub(super) fn report_duplicate(
         &mut self,
         now: Time,
         originator: IpAddr,
@@ -81,8 +81,8 @@ impl Daemon {
                 Request::Trust(addresses) => self.router.set_trusted(addresses),
                 Request::Refusals => {
                     let names = self.manet.names();
-                    let told = refusals(&self.router.refusals(now), now, names);
-                    changes.tell_refusals(&self.reactor, number, now, told);
+                    let reported = refusals(&self.router.refusals(now), now, names);
+                    changes.publish_refusals(&self.reactor, number, now, reported);
                 }
             }
         }

@@ -52,7 +52,7 @@ impl Daemon {
         let Some(radio) = &mut self.radio else { return };
         match radio.take_report(now, &self.reactor) {
             Ok(changes) => {
-                self.tell_hardware_addresses();
+                self.announce_hardware_addresses();
                 self.warn_of_scale();
                 self.follow_stations(now, &changes);
             }

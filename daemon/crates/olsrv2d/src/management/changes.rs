@@ -142,13 +142,13 @@ impl Changes {
     }
 
     /// Sends the recent refusals to one reader.
-    pub fn tell_refusals(&mut self, reactor: &Reactor, number: u32, now: Time, refusals: Value) {
-        let told = json!({"type": "refusals", "time_us": micros(now), "refusals": refusals});
-        self.readers.answer(number, &line(&told), reactor);
+    pub fn publish_refusals(&mut self, reactor: &Reactor, number: u32, now: Time, refusals: Value) {
+        let reported = json!({"type": "refusals", "time_us": micros(now), "refusals": refusals});
+        self.readers.answer(number, &line(&reported), reactor);
     }
 
     /// Sends a change that was decided at `now` to all readers.
-    pub fn tell(
+    pub fn publish(
         &mut self,
         reactor: &Reactor,
         now: Time,

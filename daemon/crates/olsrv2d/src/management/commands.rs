@@ -26,8 +26,8 @@ pub fn answer(command: &str, state: &State) -> Reply {
         ["help"] => Answer::text(HELP),
         ["version"] => Answer::text(concat!("olsrv2d ", env!("CARGO_PKG_VERSION"), "\n")),
         ["refusals"] => {
-            let told = refusals(&state.refusals, state.now, &state.names);
-            Answer::text(format!("{told}\n"))
+            let reported = refusals(&state.refusals, state.now, &state.names);
+            Answer::text(format!("{reported}\n"))
         }
         ["trusted"] => {
             let render: Render =

@@ -285,8 +285,8 @@ impl<L: Listener> Text<L> {
         let ended = standing == Standing::Ended && !waits;
         let (read, write) = (!client.is_busy() && !waits, standing == Standing::Writing);
         let source = Source::Session(number);
-        let told = self.descriptors.want(&client.session, source, read, write);
-        if ended || told.is_err() {
+        let watched = self.descriptors.want(&client.session, source, read, write);
+        if ended || watched.is_err() {
             self.sessions.remove(&number);
         }
     }

@@ -46,7 +46,7 @@ impl Finder {
         let own = (start <= Label::SELF).then_some(self.itself());
         let all = own
             .into_iter()
-            .chain(peers.filter_map(|peer| told_to(from, *peer)));
+            .chain(peers.filter_map(|peer| reported_to(from, *peer)));
         let mut contacts: Vec<_> = all.take(NODES_PER_REPLY).collect();
         contacts.reverse();
         contacts
@@ -59,7 +59,7 @@ impl Finder {
         let nearest = self.store.nearest(target, limit, useful);
         let mut contacts: Vec<_> = nearest
             .into_iter()
-            .filter_map(|contact| told_to(from, contact))
+            .filter_map(|contact| reported_to(from, contact))
             .collect();
         contacts.reverse();
         contacts
@@ -67,7 +67,7 @@ impl Finder {
 }
 
 /// Returns a node as `asker` may use it, or `None` if the asker's frames would have no space for the path back.
-fn told_to(asker: Contact, contact: Contact) -> Option<Contact> {
+fn reported_to(asker: Contact, contact: Contact) -> Option<Contact> {
     let path = label_for(contact.path, asker.path)?;
     Some(Contact { path, ..contact })
 }

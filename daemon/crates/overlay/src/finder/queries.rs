@@ -37,7 +37,7 @@ pub(super) struct Pending {
     /// The target of the search that sent the query.
     pub(super) search: Option<Address>,
     /// Whether the caller waits for the answer, and whether for its content.
-    pub(super) told: bool,
+    pub(super) awaited: bool,
     pub(super) replied: bool,
 }
 
@@ -106,7 +106,7 @@ impl Finder {
                 sent: now,
                 until,
                 search,
-                told: false,
+                awaited: false,
                 replied: false,
             },
         );
@@ -160,7 +160,7 @@ impl Finder {
             return;
         };
         let Pending { address, label, .. } = pending;
-        if pending.told {
+        if pending.awaited {
             self.events.push_back(Event::Unanswered(txid));
         }
         if let Some(node) = self.store.get(address) {
@@ -212,23 +212,23 @@ impl Finder {
                 time: latency,
             };
             self.events.push_back(Event::Replied(number, reply));
-        } else if pending.told {
+        } else if pending.awaited {
             self.events
                 .push_back(Event::Answered(number, from, latency));
         }
         let others = contacts
             .iter()
             .filter(|contact| contact.path != Label::SELF && contact.key != self.own);
-        let (mut told, mut useless) = (Vec::new(), 0);
+        let (mut reported, mut useless) = (Vec::new(), 0);
         for contact in others {
             let spliced = contact.path.after(pending.label);
-            match spliced.and_then(|path| self.store.tell(now, Contact { path, ..*contact })) {
-                Some(address) => told.push(address),
+            match spliced.and_then(|path| self.store.learn(now, Contact { path, ..*contact })) {
+                Some(address) => reported.push(address),
                 None => useless += 1,
             }
         }
         self.counters.useless += useless;
-        told.into_iter().for_each(|address| self.touch(address));
+        reported.into_iter().for_each(|address| self.touch(address));
         true
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Wanted {
     pub(super) search_at: Time,
     pub(super) pause: Duration,
     /// The path that was last reported in an event.
-    pub(super) told: Option<Label>,
+    pub(super) reported: Option<Label>,
 }
 
 #[derive(Debug, Default)]
@@ -62,21 +62,21 @@ impl Finder {
     /// Processes each node that changed.
     pub(super) fn settle(&mut self, now: Time) {
         while let Some(target) = self.touched.pop_first() {
-            self.tell_changes(target);
+            self.report_changes(target);
             self.advance_search(now, target);
         }
     }
 
     /// Reports an event if the best path of a wanted node has changed.
-    fn tell_changes(&mut self, target: Address) {
+    fn report_changes(&mut self, target: Address) {
         let way = self.way(target);
         let Some(wanted) = self.wanted.get_mut(&target) else {
             return;
         };
-        if wanted.told == way.map(|way| way.path) {
+        if wanted.reported == way.map(|way| way.path) {
             return;
         }
-        wanted.told = way.map(|way| way.path);
+        wanted.reported = way.map(|way| way.path);
         self.events
             .push_back(way.map_or(Event::Lost(target), Event::Way));
     }
@@ -151,12 +151,12 @@ impl Finder {
     fn next_question(&self, target: Address, search: &Search) -> Option<(Address, Label, Query)> {
         if let Some(node) = self.store.get(target) {
             let untried = |label: &Label| !search.tried.contains(label);
-            let mut told = node
+            let mut reported = node
                 .ways()
                 .iter()
                 .filter(|way| !way.is_sound())
                 .map(|way| way.label);
-            if let Some(label) = told.find(untried) {
+            if let Some(label) = reported.find(untried) {
                 return Some((target, label, Query::Ping));
             }
         }
@@ -179,7 +179,7 @@ impl Finder {
 impl Wanted {
     /// Returns when the node must be probed, searched again, or removed.
     pub(super) fn due(&self) -> Time {
-        let search = match (self.told, &self.search) {
+        let search = match (self.reported, &self.search) {
             (None, None) => self.search_at,
             _ => self.probe_at,
         };

@@ -100,7 +100,7 @@ impl Node {
         peer.take_origin(old.origin);
         let key = peer.key;
         let Endpoint { interface, address } = peer.endpoint;
-        self.tell(Event::PeerMoved {
+        self.report(Event::PeerMoved {
             key,
             interface,
             address,
@@ -139,7 +139,7 @@ impl Node {
         let Endpoint { interface, address } = peer.endpoint;
         let version = peer.version.unwrap_or(PROTOCOL_VERSION);
         self.wake_at(now);
-        self.tell(Event::PeerUp {
+        self.report(Event::PeerUp {
             key,
             label: path,
             interface,
@@ -170,7 +170,7 @@ impl Node {
         }
         self.ports.remove(port);
         self.finder.peer_down(now, label);
-        self.tell(Event::PeerDown { key, label });
+        self.report(Event::PeerDown { key, label });
         self.draw_finder(now);
     }
 

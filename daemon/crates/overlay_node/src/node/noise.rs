@@ -87,7 +87,7 @@ impl Node {
         if self.peers.at(&endpoint).is_none() {
             self.peers.relocate(number, endpoint);
             let Endpoint { interface, address } = endpoint;
-            self.tell(Event::PeerMoved {
+            self.report(Event::PeerMoved {
                 key,
                 interface,
                 address,

@@ -15,12 +15,12 @@ use switch::Interface;
 use super::originate::Outgoing;
 use super::{Node, Verdict};
 use crate::counters::Cause;
-use crate::event::{Event, PingResult, Told};
+use crate::event::{Event, PingResult, Report};
 use crate::Time;
 
 /// Largest number of nodes that packets are sent to at a time, the same as in the finder.
 const MAX_FLOWS: usize = 1024;
-/// Interval at which the finder is told that packets are sent to a node.
+/// Interval at which the finder learns that packets are sent to a node.
 const WANT_INTERVAL: Duration = Duration::from_secs(1);
 /// Silence of a node, after a packet was sent to it, after which its path is probed.
 pub(super) const FLOW_PATIENCE: Duration = Duration::from_millis(500);
@@ -298,23 +298,23 @@ impl Node {
             match finding {
                 Finding::Way(contact) => {
                     let address = contact.key.address();
-                    self.tell(Event::WayFound {
+                    self.report(Event::WayFound {
                         address,
                         label: contact.path,
                     });
                     self.release(address);
                 }
-                Finding::Lost(address) => self.tell(Event::WayLost(address)),
-                Finding::NotFound(address) => self.tell(Event::NotFound(address)),
+                Finding::Lost(address) => self.report(Event::WayLost(address)),
+                Finding::NotFound(address) => self.report(Event::NotFound(address)),
                 Finding::Missed(contact) => {
                     let silence = super::clock::LOST_SESSION_SILENCE;
                     self.sessions.renew(now, &contact.key, silence);
                 }
                 Finding::Answered(token, contact, time) => {
-                    let (version, told) = (contact.version, Told::Key(contact.key));
+                    let (version, report) = (contact.version, Report::Key(contact.key));
                     let answer = PingResult::Answered {
                         version,
-                        told,
+                        report,
                         time,
                     };
                     self.end_ping(token, answer);

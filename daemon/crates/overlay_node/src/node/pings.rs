@@ -78,7 +78,7 @@ impl Node {
     pub(super) fn end_ping(&mut self, token: u64, result: PingResult) -> bool {
         let ended = self.pings.remove(&token);
         if let Some(ping) = ended {
-            self.tell(Event::Pinged {
+            self.report(Event::Pinged {
                 id: ping.id,
                 result,
             });

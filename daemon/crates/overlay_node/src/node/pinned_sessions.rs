@@ -1,6 +1,6 @@
 //! Nodes to which a path and a session are kept even if no packets are sent to them.
 //!
-//! The finder is told regularly that these nodes are wanted. It finds a path and probes it in the inner session. The
+//! The finder learns regularly that these nodes are wanted. It finds a path and probes it in the inner session. The
 //! probes start the session, prove that path and session still work, and keep both from expiring.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use crate::Time;
 
 /// Largest number of kept nodes, the same as in the finder.
 pub(super) const MAX_KEPT: usize = 1024;
-/// Interval at which the finder is told that they are wanted, well before it forgets ([`overlay::WANTED_FOR`]).
+/// Interval at which the finder learns that they are wanted, well before it forgets ([`overlay::WANTED_FOR`]).
 const WANT_INTERVAL: Duration = Duration::from_secs(20);
 /// The same while packets would not be sent at once. A node with a known path is probed, which starts the session.
 const ASK_INTERVAL: Duration = Duration::from_millis(500);
@@ -87,16 +87,16 @@ impl Node {
     }
 
     /// Reports changes, if anything may have changed.
-    pub(super) fn tell_kept(&mut self) {
+    pub(super) fn report_kept(&mut self) {
         if !core::mem::take(&mut self.kept.is_stale) {
             return;
         }
         let mut nodes = core::mem::take(&mut self.kept.nodes);
-        for (address, told) in &mut nodes {
+        for (address, reported) in &mut nodes {
             let passes = self.passes(*address);
-            if passes != *told {
-                *told = passes;
-                self.tell(if passes {
+            if passes != *reported {
+                *reported = passes;
+                self.report(if passes {
                     Event::KeptUp(*address)
                 } else {
                     Event::KeptDown(*address)

@@ -73,7 +73,7 @@ impl Node {
                 verdict
             }
             Err(refusal) => {
-                self.tell_refusal(now, source, refusal, &buffer[frame]);
+                self.report_refusal(now, source, refusal, &buffer[frame]);
                 self.refuse(match refusal {
                     Refusal::Runt => Cause::SwitchRunt,
                     Refusal::NoInterface => Cause::SwitchNoInterface,
@@ -113,7 +113,7 @@ impl Node {
     }
 
     /// Sends an ERROR back through the interface on which the frame arrived.
-    fn tell_refusal(&mut self, now: Time, source: Interface, refusal: Refusal, frame: &[u8]) {
+    fn report_refusal(&mut self, now: Time, source: Interface, refusal: Refusal, frame: &[u8]) {
         let mut out = [0; MAX_ERROR_FRAME];
         let Some(length) = error_frame(refusal, frame, &mut out) else {
             return;
@@ -176,7 +176,7 @@ impl Node {
             }
             Err(error) => {
                 if let InnerError::UnknownHandle(_) = error {
-                    self.tell_unknown(now, &buffer[frame]);
+                    self.report_unknown(now, &buffer[frame]);
                 }
                 self.refuse(cause_of(error))
             }
@@ -213,7 +213,7 @@ impl Node {
             Content::Tunnel | Content::Other(_) => self.refuse(Cause::InnerContent),
         };
         if delivered.established {
-            self.tell(Event::SessionUp(address));
+            self.report(Event::SessionUp(address));
             self.kept.touch();
             self.release(address);
         }
@@ -221,7 +221,7 @@ impl Node {
     }
 
     /// Tells the sender of a frame that its handle is unknown. After a restart this node has lost its sessions.
-    fn tell_unknown(&mut self, now: Time, frame: &[u8]) {
+    fn report_unknown(&mut self, now: Time, frame: &[u8]) {
         let mut out = [0; MAX_ERROR_FRAME];
         let Some(length) = refused_frame(ErrorCode::AUTHENTICATION, frame, &mut out) else {
             return;

@@ -160,13 +160,13 @@ impl Router for Asking<'_, '_> {
     fn session(&self, handle: u32) -> Option<cjdns_admin::Session> {
         let mut sessions = self.view.node.sessions();
         let found = sessions.find(|session| session.state.own_handle == handle);
-        found.map(|session| self.told_session(&session))
+        found.map(|session| self.admin_session(&session))
     }
 
     fn session_with(&self, address: Address) -> Option<cjdns_admin::Session> {
         let mut sessions = self.view.node.sessions();
         let found = sessions.find(|session| session.state.address == address);
-        found.map(|session| self.told_session(&session))
+        found.map(|session| self.admin_session(&session))
     }
 
     fn users(&self, page: Page) -> Listed<Vec<u8>> {
@@ -261,7 +261,7 @@ impl Asking<'_, '_> {
         self.view.neighbours.login_of(user).map(<[u8]>::to_vec)
     }
 
-    fn told_session(&self, session: &SessionView) -> cjdns_admin::Session {
+    fn admin_session(&self, session: &SessionView) -> cjdns_admin::Session {
         let state = &session.state;
         let known = self.view.node.store().get(state.address);
         cjdns_admin::Session {

@@ -156,7 +156,7 @@ impl RawConfig {
             key,
             noise: self.noise,
             admission: self.permit.as_ref().map_or_else(nobody, admission)?,
-            is_told: matches!(self.permit.as_ref().map(Spanned::as_ref), Some(RawPermit::Word(word)) if word == CONTROL),
+            permits_by_control: matches!(self.permit.as_ref().map(Spanned::as_ref), Some(RawPermit::Word(word)) if word == CONTROL),
             tun: self.tun.check()?,
             control: self.control.check()?,
             admin: self.admin.map(RawAdmin::check).transpose()?,

@@ -28,7 +28,7 @@ fn an_empty_file_gives_a_node_that_talks_to_nobody() {
     assert_eq!(config.admission, Admission::Only(BTreeSet::new()));
     assert_eq!(config.tun.name.as_deref(), Some(TUN_DEFAULT));
     assert_eq!((config.tun.mtu, config.tun.address), (1304, true));
-    assert!(!config.is_told);
+    assert!(!config.permits_by_control);
     assert!(config.interfaces.is_empty() && config.admin.is_none() && !config.has_secrets());
 }
 
@@ -130,9 +130,9 @@ fn a_refusal_names_line_key_value_and_what_is_allowed() {
 fn until_the_control_socket_says_who_is_permitted_it_is_nobody() {
     let config = Config::parse("permit = \"control\"\ntun.address = false").unwrap();
     assert_eq!(config.admission, Admission::Only(BTreeSet::new()));
-    assert!(config.is_told && !config.tun.address);
+    assert!(config.permits_by_control && !config.tun.address);
     let config = Config::parse("permit = [\"fc00::1\"]").unwrap();
-    assert!(!config.is_told);
+    assert!(!config.permits_by_control);
 }
 
 #[test]

@@ -129,12 +129,12 @@ impl Daemon {
     /// Sends the frames that the node originates, and reports its events.
     pub(super) fn drain(&mut self, now: Time) {
         self.transmit(now);
-        let mut was_told = false;
+        let mut published = false;
         while let Some(event) = self.node.poll_event() {
-            self.tell(now, &event);
-            was_told = true;
+            self.publish(now, &event);
+            published = true;
         }
-        if was_told {
+        if published {
             // A search of the admin API asks its next question when the last one is answered.
             self.transmit(now);
         }

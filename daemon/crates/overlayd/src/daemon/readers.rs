@@ -55,7 +55,7 @@ impl Daemon {
         if let Some(control) = &self.control {
             control.may_command(number)?;
         }
-        if !self.is_told {
+        if !self.permits_by_control {
             return Err("allowed with permit = \"control\" in the configuration".into());
         }
         let kind = portion.kind;
@@ -91,7 +91,8 @@ impl Daemon {
 
     pub(super) fn status(&self) -> serde_json::Value {
         let tun = self.tun.as_ref();
-        let mut status = control::status(now(), &self.node, self.is_told, &self.ports, tun);
+        let mut status =
+            control::status(now(), &self.node, self.permits_by_control, &self.ports, tun);
         status["admin"] = self.admin.as_ref().map(control::api).into();
         status
     }

@@ -81,7 +81,7 @@ impl Daemon {
     /// How it stands now.
     pub fn ask(&mut self) -> &Value {
         self.control.get_mut().write_all(b"status\n").unwrap();
-        // The first connection tells a status by itself, and events come between.
+        // The first connection sends a status by itself, and events come between.
         loop {
             let mut line = String::new();
             assert_ne!(
@@ -89,9 +89,9 @@ impl Daemon {
                 0,
                 "it has ended"
             );
-            let told: Value = serde_json::from_str(&line).unwrap();
-            if told["type"] == "status" {
-                self.status = told;
+            let report: Value = serde_json::from_str(&line).unwrap();
+            if report["type"] == "status" {
+                self.status = report;
                 return &self.status;
             }
         }
@@ -116,7 +116,7 @@ impl Daemon {
             .unwrap()
     }
 
-    /// A counter of the status, by its way through it; what is not told yet is 0.
+    /// A counter of the status, by its way through it; what is not report yet is 0.
     pub fn count(&mut self, pointer: &str) -> u64 {
         self.ask()
             .pointer(pointer)

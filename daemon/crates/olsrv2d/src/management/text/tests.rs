@@ -316,8 +316,8 @@ fn stations_are_told_with_what_their_driver_tells() {
         reachable: true,
         metric: Metric::new(84),
     });
-    let told: Value = serde_json::from_str(&text("layer2info json neighbor", &state)).unwrap();
-    let station = &told["neighbor"][0];
+    let reported: Value = serde_json::from_str(&text("layer2info json neighbor", &state)).unwrap();
+    let station = &reported["neighbor"][0];
     assert_eq!(station["if"], "e2");
     assert_eq!(station["neighbor_mac"], "42:00:00:00:02:00");
     assert_eq!(station["signal_dbm"], -30);
@@ -416,10 +416,10 @@ fn a_line_too_long_ends_the_session() {
     assert!(conversation(fits.as_bytes()).starts_with("olsrv2d "));
     let too_long = format!("{:width$}\n", "version", width = LINE_MAX + 1);
     for input in [too_long.as_bytes(), &[b'x'; 3000]] {
-        let told = conversation(input);
+        let reported = conversation(input);
         assert!(
-            told.is_empty() || told == "Error, a line has at most 256 octets\n",
-            "{told}"
+            reported.is_empty() || reported == "Error, a line has at most 256 octets\n",
+            "{reported}"
         );
     }
 }

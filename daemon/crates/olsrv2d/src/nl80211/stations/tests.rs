@@ -118,7 +118,7 @@ fn a_peering_that_ends_is_a_loss_at_once_and_its_return_is_told() {
     assert_eq!(watch.look(Some(ended)), [], "it was never there");
     assert_eq!(watch.look(Some(peer())), [News::Back]);
     assert!(is_lost(&watch.look(Some(ended))));
-    assert_eq!(watch.look(Some(ended)), [], "told once");
+    assert_eq!(watch.look(Some(ended)), [], "reported once");
     assert_eq!(watch.look(Some(peer())), [News::Back]);
 }
 
@@ -172,7 +172,7 @@ fn a_station_that_was_peered_anew_between_two_looks_is_to_be_forgotten_once() {
     assert_eq!(
         leftovers(numbered([0, 0])),
         [],
-        "a driver that tells no numbers"
+        "a driver that reports no numbers"
     );
     assert_eq!(leftovers(numbered([15, 16])), []);
 }
@@ -187,8 +187,8 @@ fn a_station_that_the_kernel_removes_is_lost_but_not_one_that_a_dump_skips() {
     assert_eq!(watch.look(None), []);
     assert!(is_lost(&watch.look(None)));
     watch.look(Some(peer()));
-    let told = watch.stations.remove(MESH, PEER).map(|change| change.news);
-    assert!(is_lost(&Vec::from_iter(told)));
+    let reported = watch.stations.remove(MESH, PEER).map(|change| change.news);
+    assert!(is_lost(&Vec::from_iter(reported)));
     assert_eq!(watch.stations.remove(MESH, PEER), None);
 }
 

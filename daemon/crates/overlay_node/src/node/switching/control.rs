@@ -7,7 +7,7 @@ use switch::{Answerer, Control, ErrorCode, Handle, Header, Label, Snode, PROTOCO
 use super::super::originate::{encode, Outgoing, MAX_CONTROL, NEIGHBOUR};
 use super::super::Node;
 use crate::counters::Cause;
-use crate::event::{PingResult, Question, Told};
+use crate::event::{PingResult, Question, Report};
 use crate::interface::LinkAddress;
 use crate::Time;
 
@@ -26,7 +26,7 @@ impl Node {
         let is_up = peer.up;
         match control {
             Control::Pong { .. } | Control::KeyPong { .. } => {
-                if !self.take_told(now, &control) {
+                if !self.take_report(now, &control) {
                     if let Some(peer) = self.peers.get_mut(number) {
                         peer.note_pong(now);
                     }
@@ -35,7 +35,7 @@ impl Node {
             }
             Control::Error { .. } => self.hear_error(now, label, &control),
             Control::SnodeReply(_) | Control::RpathReply { .. } | Control::LinkReply { .. } => {
-                if !self.take_told(now, &control) {
+                if !self.take_report(now, &control) {
                     self.counters.drop(Cause::ControlUnexpected);
                 }
             }
@@ -72,7 +72,7 @@ impl Node {
             | Control::SnodeReply(_)
             | Control::RpathReply { .. }
             | Control::LinkReply { .. } => {
-                if !self.take_told(now, &control) {
+                if !self.take_report(now, &control) {
                     self.counters.drop(Cause::ControlUnexpected);
                 }
             }
@@ -108,7 +108,7 @@ impl Node {
     pub(super) fn answerer(&self, neighbour: Option<LinkAddress>) -> Answerer {
         Answerer {
             key: *self.local.public().octets(),
-            neighbour: neighbour.map(as_told),
+            neighbour: neighbour.map(as_reported),
         }
     }
 
@@ -120,8 +120,8 @@ impl Node {
     }
 
     /// Handles an answer to [`Node::ping_switch`]. Returns whether the control frame is one.
-    pub(super) fn take_told(&mut self, now: Time, control: &Control) -> bool {
-        let Some((version, opaque, told)) = told_by(control) else {
+    pub(super) fn take_report(&mut self, now: Time, control: &Control) -> bool {
+        let Some((version, opaque, report)) = report_in(control) else {
             return false;
         };
         let Some(token) = opaque.try_into().ok().map(u64::from_be_bytes) else {
@@ -138,7 +138,7 @@ impl Node {
         let time = now.saturating_sub(ping.sent);
         let answer = PingResult::Answered {
             version,
-            told,
+            report,
             time,
         };
         self.end_ping(token, answer)
@@ -206,41 +206,41 @@ impl Node {
 }
 
 /// Returns the sender's protocol version, the returned octets and the content of an answer.
-fn told_by<'a>(control: &Control<'a>) -> Option<(u32, &'a [u8], Told)> {
+fn report_in<'a>(control: &Control<'a>) -> Option<(u32, &'a [u8], Report)> {
     Some(match *control {
-        Control::Pong { version, opaque } => (version, opaque, Told::Presence),
+        Control::Pong { version, opaque } => (version, opaque, Report::Presence),
         Control::KeyPong {
             version,
             key,
             opaque,
-        } => (version, opaque, Told::Key(PublicKey::from_octets(key))),
-        Control::SnodeReply(snode) => (snode.version, snode.opaque, told_supernode(&snode)),
+        } => (version, opaque, Report::Key(PublicKey::from_octets(key))),
+        Control::SnodeReply(snode) => (snode.version, snode.opaque, supernode_report(&snode)),
         Control::RpathReply {
             version,
             path,
             opaque,
-        } => (version, opaque, Told::WayBack(path)),
+        } => (version, opaque, Report::WayBack(path)),
         Control::LinkReply {
             version,
             address,
             opaque,
-        } => (version, opaque, Told::Link(address)),
+        } => (version, opaque, Report::Link(address)),
         _ => return None,
     })
 }
 
-fn told_supernode(snode: &Snode) -> Told {
+fn supernode_report(snode: &Snode) -> Report {
     let key = PublicKey::from_octets(snode.key);
     let is_known = snode.path != Label(0) && key.node_address().is_ok();
-    Told::Supernode(is_known.then_some(Contact {
+    Report::Supernode(is_known.then_some(Contact {
         key,
         path: snode.path,
         version: snode.snode_version,
     }))
 }
 
-/// Returns an address in the form in which neighbours tell each other their addresses.
-fn as_told(address: LinkAddress) -> switch::LinkAddress {
+/// Returns an address in the form in which neighbours send each other their addresses.
+fn as_reported(address: LinkAddress) -> switch::LinkAddress {
     match address {
         LinkAddress::Udp(core::net::SocketAddr::V4(address)) => switch::LinkAddress::Udp4(address),
         LinkAddress::Udp(core::net::SocketAddr::V6(address)) => switch::LinkAddress::Udp6(address),
