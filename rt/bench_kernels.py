@@ -48,7 +48,7 @@ mount --bind /results build/artifacts
 export {patience.VARIABLE}={PATIENCE}
 exec .venv/bin/python -m rt.kernels.rig"""
 """The kernel gives up waiting for a cipher's module after a while of the guest's time, which leaps while the module is
-read: a second try finds it there. What a rig that failed leaves stands with the results.
+read: a second try finds it there. What a rig that failed leaves is kept with the results.
 """
 PHASES: Mapping[str, Callable[[SetupTimes], float]] = {
     "total": lambda times: times.total,

@@ -49,7 +49,7 @@ _COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
 
 @dataclass
 class Flood:
-    """Sends one datagram from many addresses, until it is told to end."""
+    """Sends one datagram from many addresses, until it is ended."""
 
     sockets: list[socket.socket]
     octets: bytes
@@ -104,7 +104,7 @@ def main() -> int:
 
 
 def _hello(thief: Overlayd, nearby: Overlayd, target: Overlayd, secret: Secret) -> bytes:
-    """Return a HELLO for the target that an overlayd makes; it is told that the target listens where it is taken."""
+    """Return a HELLO for the target that an overlayd makes; it takes the place of capture for the target."""
     with udp_socket(nearby.namespace, *_SNIFFER) as sniffer:
         sniffer.settimeout(patient(30))
         thief.plan.neighbours = [Neighbour("{}:{}".format(*_SNIFFER), target.key, secret)]

@@ -74,7 +74,7 @@ def _changes(bench: Bench, size: int, rounds: int) -> None:
     for round_ in range(rounds):
         peer = random.choice(peers)
         for what, event in _events(peer, round_):
-            bench.take({"what": f"one change: {what}", "peers": size}, "ms", [_timed(partial(running.tell, event))])
+            bench.take({"what": f"one change: {what}", "peers": size}, "ms", [_timed(partial(running.handle, event))])
             running.finish()
 
 
@@ -113,7 +113,7 @@ class _Running:
         self.engine = Engine(_card(0), BACKEND, DEFAULT, Random(1).random)
         self.asked: list[Action] = []
 
-    def tell(self, *events: Event) -> None:
+    def handle(self, *events: Event) -> None:
         """Hand events in and take the decision."""
         for event in events:
             self.engine.handle(self.now, event)
@@ -124,7 +124,7 @@ class _Running:
         """Carry out what was asked for and let time pass; not measured where a change is."""
         while self.asked:
             done, self.asked = self.asked, []
-            self.tell(*(ActionDone(action) for action in done))
+            self.handle(*(ActionDone(action) for action in done))
         self.now += 1.0
         self.engine.handle_timeout(self.now)
 
@@ -138,10 +138,10 @@ def _inputs(peers: list[Peer], observed: Observed) -> list[Event]:
 def _start(inputs: list[Event]) -> _Running:
     """From an empty engine until everything is asked for but negotiations: rules, key, configurations."""
     running = _Running()
-    running.tell(*inputs)
+    running.handle(*inputs)
     while not any(isinstance(action, LoadConnection) for action in running.asked):
         done, running.asked = running.asked, []
-        running.tell(*(ActionDone(action) for action in done))
+        running.handle(*(ActionDone(action) for action in done))
     return running
 
 

@@ -1,7 +1,7 @@
 """How long until the routes avoid a relay that vanishes from the air: it drives out of hearing, or leaves the mesh.
 
 Four routers in a circle, each with a radio of mac80211_hwsim, olsrv2d with default timers but a hold time of a minute,
-so that HELLOs tell nothing; user data flows all the time. In a guest with Debian's RT kernel, one boot for all rounds.
+so that HELLOs show nothing; user data flows all the time. In a guest with Debian's RT kernel, one boot for all rounds.
 The guest's time follows its executed instructions: a nanosecond is one instruction, so that the figures do not depend
 on what else this machine does. They are those of the program on a perfect radio.
 """
@@ -54,9 +54,9 @@ def read(path: Path) -> list[Cell]:
     for line in path.read_text(encoding="ascii").splitlines(keepends=True):
         if not line.endswith("\n"):
             break
-        told = json.loads(line)
+        measured = json.loads(line)
         for figure in FIGURES:
-            cells.setdefault((told["vanish"], figure), []).append(told[figure])
+            cells.setdefault((measured["vanish"], figure), []).append(measured[figure])
     return [Cell({"vanish": vanish, "figure": figure}, "s", samples) for (vanish, figure), samples in cells.items()]
 
 

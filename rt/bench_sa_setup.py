@@ -173,9 +173,9 @@ def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
         yield Cell(key.of(what="round trip", source="ping"), "ms", [500 * path])
     if overdue := sum(block.overdue for block in taken.blocks):
         yield Cell(key.of(what="given up"), "set-ups", [overdue])
-    told = [phases for block in taken.blocks for phases in block.told]
+    measured = [phases for block in taken.blocks for phases in block.phases]
     for phase in ("ike_sa_init", "ike_auth"):
-        known = [value for phases in told if (value := phases.get(phase)) is not None]
+        known = [value for phases in measured if (value := phases.get(phase)) is not None]
         if known:
             yield Cell(key.of(what=phase, source="vici"), "ms", known)
     if taken.missing:

@@ -109,8 +109,8 @@ def _epoch() -> int:
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
     log = ["git", "-C", str(root.REPOSITORY), "log", "-1", "--format=%ct", "--", *_INPUTS]
-    told = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
-    return int(told) if told else int(max(path.stat().st_mtime for path in _input_files()))
+    output = subprocess.run(log, capture_output=True, text=True, check=False).stdout.strip()
+    return int(output) if output else int(max(path.stat().st_mtime for path in _input_files()))
 
 
 def _forget_others(target: Path, base: Path) -> None:

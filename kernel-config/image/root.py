@@ -84,7 +84,7 @@ def make_base(target: Path, kernel: Path | None) -> None:
     packages = PACKAGES if kernel else (*PACKAGES, KERNEL_PACKAGE)
     hooks = []
     if kernel:
-        # Its postinst, unlike Debian's, does not let itself be told that no initramfs is wanted yet.
+        # Its postinst, unlike Debian's, cannot be configured so that it makes no initramfs yet.
         hook = "$1/etc/kernel/postinst.d/initramfs-tools"
         hooks = [
             f'--customize-hook=chmod a-x "{hook}"',

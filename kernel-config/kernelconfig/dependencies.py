@@ -2,7 +2,7 @@
 
 Reads the text of Kconfig files (Documentation/kbuild/kconfig-language.rst), one file at a time: a condition around the
 `source` line in another file is not seen, and a macro $(...) or a comparison of sizes counts as fulfilled. When nothing
-is found, nothing is told.
+is found, nothing is reported.
 """
 
 import re
@@ -79,7 +79,7 @@ def _extend(entry: Entry, keyword: str, rest: str) -> Entry | None:
 
 
 def _parts(conditions: Iterable[str]) -> Iterator[str]:
-    """Return the operands of && that stand outside of parentheses."""
+    """Return the operands of && outside of parentheses."""
     for condition in conditions:
         depth, part = 0, ""
         for word in _TOKEN.findall(condition):
@@ -102,7 +102,7 @@ def _level(expression: str, configuration: Configuration) -> int:
 
 
 class _Evaluation:
-    """A descent through the grammar of expressions. What cannot be read counts as y: it is not told as unmet."""
+    """A descent through the grammar of expressions. What cannot be read counts as y: it is not reported as unmet."""
 
     def __init__(self, tokens: list[str], configuration: Configuration) -> None:
         self._tokens = tokens

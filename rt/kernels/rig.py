@@ -3,7 +3,7 @@
     python -m rt.kernels.rig SAMPLES    for each profile and load /results gets PROFILE-LOAD.json
 
 The guest has one processor, whose time follows the executed instructions, and three nodes share it. So that the load
-meets the receiver only, the daemons of the other nodes, the benchmark and what it runs stand above in a real-time
+meets the receiver only, the daemons of the other nodes, the benchmark and what it runs are above in a real-time
 class, as if they had processors of their own. What they compute still takes its time: a set-up lasts as long as the
 work of both ends and of the relay together.
 
@@ -135,11 +135,11 @@ def _block(lab: Lab, ends: tuple[Node, Node], load: str, samples: int) -> dict[s
 def _set_up_anew(initiator: Node, responder: Node) -> None:
     attempts = initiator.control.ask("renegotiate", peer=responder.name)["attempts"]
 
-    def stands() -> bool:
+    def established() -> bool:
         status = initiator.control.peer(responder.name)
         return bool(status["state"] == "protected" and status["attempts"] > attempts)
 
-    initiator.wait_for("a new SA", stands, SAMPLE_TIMEOUT / patient(1))
+    initiator.wait_for("a new SA", established, SAMPLE_TIMEOUT / patient(1))
 
 
 @contextmanager

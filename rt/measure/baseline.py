@@ -6,8 +6,8 @@
         what has changed since (all that are kept and measured by default)
 
 Figures of another machine say little, unless they are those of deterministic time: what differs in machine, versions
-and parameters is told first. Exit status: 0 nothing got worse beyond the tolerance, 1 something did or is not measured
-any more, 2 wrong usage or an unusable file.
+and parameters is reported first. Exit status: 0 nothing got worse beyond the tolerance, 1 something did or is no longer
+measured, 2 wrong usage or an unusable file.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""One-way times between two nodes, or the refusal to tell them: ``python -m rt.measure.one_way FILE``.
+"""One-way times between two nodes, or the refusal to report them: ``python -m rt.measure.one_way FILE``.
 
 A packet's way from one clock to another takes what the second says less what the first said, give or take how far the
 clocks are apart. Nobody sees that from the times themselves, so it has to be bounded by what chronyd of each node

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""The palette of Okabe and Ito, which people who are colour-blind can tell apart."""
+"""The palette of Okabe and Ito, which people who are colour-blind can distinguish."""
 MARKERS = ("o", "s", "^", "v", "D", "X", "P")
 """One for each colour, for those who print in black and white."""
 PANEL = (6.0, 4.8)
@@ -117,7 +117,7 @@ def marked(title: str, result: Result) -> str:
 def points(axes: "Axes", series: Series, across: str, up: str) -> None:
     """Draw the median of each series at each place, with bars from the least to the greatest sample.
 
-    Places that are names stand in their order, with the series side by side; numbers are joined by a line.
+    Places that are names are in their order, with the series side by side; numbers are joined by a line.
     """
     places = list(dict.fromkeys(place for by_place in series.values() for place in by_place))
     named = any(isinstance(place, str) for place in places)

@@ -88,10 +88,10 @@ class Frames:
 
 @dataclass
 class Block:
-    """What one block gave. ``told`` are meshsecd's own phases in milliseconds, from charon's events over VICI."""
+    """What one block gave. ``phases`` are meshsecd's own in milliseconds, from charon's events over VICI."""
 
     times: list[SetupTimes] = field(default_factory=list)
-    told: list[Mapping[str, float | None]] = field(default_factory=list)
+    phases: list[Mapping[str, float | None]] = field(default_factory=list)
     overdue: int = 0
     """Set-ups that were given up."""
     round_trips: list[float] = field(default_factory=list)
@@ -166,7 +166,7 @@ class Rig:
                 if started - begin > within:
                     break
                 try:
-                    block.told.append(self._set_up_anew())
+                    block.phases.append(self._set_up_anew())
                 except (NotInTimeError, LookupError):
                     block.overdue += 1
                 time.sleep(max(0.0, started + interval - time.monotonic()))
@@ -178,12 +178,12 @@ class Rig:
     def _set_up_anew(self) -> Mapping[str, float | None]:
         attempts = self.initiator.control.ask("renegotiate", peer=self.responder.name)["attempts"]
 
-        def stands() -> Mapping[str, float | None] | None:
+        def established() -> Mapping[str, float | None] | None:
             status = self.initiator.control.peer(self.responder.name)
             return status if status["state"] == "protected" and status["attempts"] > attempts else None
 
         # The other end's meshsecd is not asked: under load it may wait longer for its charon than the set-up takes.
-        status = self.initiator.wait_for("a new SA", stands, SAMPLE_TIMEOUT)
+        status = self.initiator.wait_for("a new SA", established, SAMPLE_TIMEOUT)
         return status["setup_ms"] or {}  # type: ignore[return-value]
 
     def _ends(self) -> tuple[Node, Node]:

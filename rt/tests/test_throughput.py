@@ -69,7 +69,7 @@ def test_a_failing_end_is_reported() -> None:
 
 def test_a_queue_that_is_emptied_late_raises_no_rate() -> None:
     """100 datagrams of 9600 bits are sent in 1 s, and 50 of them take 2 s to arrive."""
-    load = rig.told(5.0, {"datagrams": 100, "seconds": 1.0}, {"datagrams": 50, "seconds": 2.0})
+    load = rig.load_of(5.0, {"datagrams": 100, "seconds": 1.0}, {"datagrams": 50, "seconds": 2.0})
     assert (load.offered, load.sent, load.delivered, load.loss) == pytest.approx((5.0, 0.96, 0.24, 50.0))
 
 

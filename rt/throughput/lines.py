@@ -198,7 +198,7 @@ def _restart(left: OverlayRouter, relay: OverlayRouter, right: OverlayRouter) ->
 
 
 def _launch(router: OverlayRouter) -> None:
-    """Start it and await no more than must be. cjdroute has to be told what it shall do, which is part of its start."""
+    """Start it and await no more than must be. cjdroute has to be configured, which is part of its start."""
     if isinstance(router, Cjdroute):
         router.start()
     else:

@@ -83,10 +83,10 @@ def load(line: Line, hops: int, seconds: float, mbit_per_s: float) -> Load:
     with inbound, out:
         out.connect((target.address, PORT))
         sender, receiver = _flow("datagrams", out, inbound, seconds, mbit_per_s, SIZE)
-    return told(mbit_per_s, sender, receiver)
+    return load_of(mbit_per_s, sender, receiver)
 
 
-def told(offered: float, sender: Report, receiver: Report) -> Load:
+def load_of(offered: float, sender: Report, receiver: Report) -> Load:
     """Return what both ends' counts say. A queue that is emptied late counts by the time that this takes."""
     mbit, sent, arrived = SIZE * 8 / 1e6, sender["datagrams"], receiver["datagrams"]
     return Load(

@@ -14,7 +14,7 @@ from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.foreign.cjdns_admin import AdminError
 
 FAILURES = (AdminError, CommandError, NotInTimeError, NotReadyError, OSError, subprocess.TimeoutExpired)
-"""What a plane may do instead of carrying data. It is told in the result, and the others go on."""
+"""What a plane may do instead of carrying data. It is reported in the result, and the others go on."""
 Report = Callable[[str], None]
 
 

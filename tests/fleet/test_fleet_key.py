@@ -47,7 +47,7 @@ def test_the_fleets_signed_cards_replace_installed_ones(controller: Controller, 
     before, peers = _channels(line), _files(line)
     would = controller.play("trust", "-e", layout, "--check")
     assert all(counts["changed"] for counts in would.recap.values()), would.output
-    assert "tell of the member b" in would.output
+    assert "announce the member b" in would.output
     assert _files(line) == peers
 
     with flow(line.lab["a"], line.lab["c"]) as running:

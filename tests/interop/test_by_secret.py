@@ -21,7 +21,7 @@ SECONDS = 120.0
 PLUTOS_WORDS = "established IKE SA; authenticated peer using authby=secret"
 CHARONS_WORDS = "with pre-shared key successful"
 
-_LOG = "charon.told.log"
+_LOG = "charon-ike.log"
 _LAB = """\
 charon-systemd {{
   filelog {{

@@ -137,7 +137,7 @@ class Charon:
         (directory / "pkcs8/meshsec.key").symlink_to(site.config.parent / "state/node.key")
         (directory / "swanctl.conf").write_text("include conf.d/*.conf\n", encoding="ascii")
         text = re.sub(r"unix://\S+", self._vici, site.meshsec("export", "strongswan"))
-        self.log = site.out / "charon.told"
+        self.log = site.out / "charon-ike.log"
         conf.write_text(text + _LAB.format(log=self.log), encoding="utf-8")
         self._environment = {"STRONGSWAN_CONF": str(conf), "SWANCTL_DIR": str(directory)}
         self.daemon = Daemon(

@@ -1,4 +1,4 @@
-"""The root of the command line: global options, the list of commands and how failures are told.
+"""The root of the command line: global options, the list of commands and how failures are reported.
 
 A command's module is imported when the command is called, so that each pays for what it uses only.
 """

@@ -119,8 +119,8 @@ _ELSEWHERE: Mapping[str, Callable[[App], str]] = {"overlayd": _overlayd, "chrony
 
 
 def _refuse_weights(app: App) -> None:
-    if told := [".".join(map(str, where)) for where, _ in app.settings.routing.weights()]:
-        raise click.ClickException(f"olsrd2 has no key for routing.{', routing.'.join(told)}: take them out")
+    if weighed := [".".join(map(str, where)) for where, _ in app.settings.routing.weights()]:
+        raise click.ClickException(f"olsrd2 has no key for routing.{', routing.'.join(weighed)}: take them out")
 
 
 def _systemd(app: App, into: Path | None) -> None:

@@ -192,8 +192,8 @@ def status(app: App, as_json: bool) -> None:
             _view(one, _member(one.of(app.card), joined), in_force.get(one.fleet.name, 0))
             for one in joined.memberships.values()
         ]
-        told = [{"file": str(problem.path), "message": problem.message} for problem in amiss]
-        print_json({"schema": SCHEMA, "fleets": listed, "problems": told})
+        reports = [{"file": str(problem.path), "message": problem.message} for problem in amiss]
+        print_json({"schema": SCHEMA, "fleets": listed, "problems": reports})
     else:
         _print_status(joined, in_force, app)
         for problem in amiss:

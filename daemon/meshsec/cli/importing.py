@@ -125,8 +125,8 @@ def _tell_peer(peer: OldPeer) -> None:
     identity = f" as {peer.identity}" if peer.identity else ""
     key = f", {peer.key}" if peer.key else ""
     name = peer.name.lower() if _is_name(peer.name.lower()) else "NAME"
-    told = f"peer {peer.name}: {peer.address}{identity}{key}, auto={peer.auto}"
-    click.echo(f"{ipsec_conf.shown(told)}; needed: its card, `meshsec peer add {name} CARD`")
+    line = f"peer {peer.name}: {peer.address}{identity}{key}, auto={peer.auto}"
+    click.echo(f"{ipsec_conf.shown(line)}; needed: its card, `meshsec peer add {name} CARD`")
 
 
 def _write(path: Path, text: str) -> None:

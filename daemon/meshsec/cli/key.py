@@ -56,7 +56,7 @@ def status(app: App, as_json: bool) -> None:
 def next_key(app: App, as_json: bool) -> None:
     """Make the key that is to take the place of the present one, and print its card.
 
-    Both are used until `meshsec key end`; peers are told by `meshsec peer next`. A second run prints the card again.
+    Both are used until `meshsec key end`; peers learn of it by `meshsec peer next`. A second run prints the card again.
     """
     if app.settings.overlay.enabled:
         raise click.ClickException("the overlay's node has one key, which cannot be changed while [overlay] is enabled")

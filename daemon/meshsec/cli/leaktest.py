@@ -119,7 +119,7 @@ def leaktest(  # noqa: PLR0913, PLR0917  # one for each option
 
 
 def _mark(watched: str | None) -> bytes:
-    """Letters and digits, so that it can be told and looked for; 64 bits of chance."""
+    """Letters and digits, so that it can be named and looked for; 64 bits of chance."""
     if watched is None:
         return secrets.token_hex(_MARK_OCTETS // 2).encode()
     if len(watched) != _MARK_OCTETS or not set(watched) <= set("0123456789abcdef"):
@@ -193,13 +193,13 @@ class _Test:
         )
 
     def run(self, phases: Sequence[_Phase], *, sends: bool) -> dict[str, Any]:
-        told = []
+        results = []
         with Marked(self._mark, self._node["address"], self._node["ipv4"]) as marked:
             with Capture(self._watch.take, self._inside) as capture:
                 for phase in phases:
                     before = Counter(self._watch.counts)
                     self._pass(phase, marked if sends else None)
-                    told.append({"name": phase.name, "seconds": self._seconds, "packets": self._since(before)})
+                    results.append({"name": phase.name, "seconds": self._seconds, "packets": self._since(before)})
             marked.hear()
         clear, sent = self._watch.counts[Kind.CLEAR], sum(marked.sent.values())
         seen = sum(self._watch.counts[kind] for kind in (Kind.ESP, Kind.OVERLAY))
@@ -211,7 +211,7 @@ class _Test:
             "reason": why,
             "mark": self._mark.decode(),
             "peers": [self._peer(peer, marked) for peer in self._peers],
-            "phases": told,
+            "phases": results,
             "clear": [asdict(leak) for leak in self._watch.leaks],
             "lost": capture.lost,
         }
@@ -225,7 +225,7 @@ class _Test:
         def provoke() -> None:
             try:
                 phase.provoke()
-            except Exception as error:  # noqa: BLE001 - told by whoever waits
+            except Exception as error:  # noqa: BLE001 - reported by whoever waits
                 failures.append(error)
 
         beside = threading.Thread(target=provoke, daemon=True)

@@ -48,8 +48,8 @@ def export(app: App, into: Path | None) -> None:
         )
     except libreswan.NothingLeftError as error:
         raise click.ClickException(str(error)) from error
-    for told in (*exceptions, *(f"left out: {one}" for one in exported.refused)):
-        click.echo(told, err=True)
+    for exception in (*exceptions, *(f"left out: {one}" for one in exported.refused)):
+        click.echo(exception, err=True)
     if into is None:
         click.echo(exported.conf, nl=False)
     else:

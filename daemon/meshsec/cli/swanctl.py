@@ -55,8 +55,8 @@ def export(app: App, backend: EspBackend, into: Path | None, by_secret: Collecti
     for one in left_out(policy.ike_proposals, policy.esp_proposals, OF_DEBIAN):
         click.echo(f"left out: {one} in Debian's strongSwan", err=True)
     exceptions = [f"left out: {one}" for one in bypass.left_out(policy.bypass)]
-    for told in exceptions:
-        click.echo(told, err=True)
+    for exception in exceptions:
+        click.echo(exception, err=True)
     conf = swanctl.render(pairs, "\n".join([_COMMENT, *exceptions]))
     if into is None:
         click.echo(conf, nl=False)

@@ -26,7 +26,7 @@ def charon(line: str) -> Cause | None:
 
 @pytest.mark.parametrize(("name", "kind"), NOTIFICATIONS.items())
 def test_the_notification_decides_on_the_kind_with_both_daemons(name: str, kind: FailureKind) -> None:
-    cause = Cause(f"{name}: told by the peer", kind)
+    cause = Cause(f"{name}: sent by the peer", kind)
     assert charon(f"received {name} notify error") == cause
     assert charon(f"received {name} notify, no CHILD_SA built") == cause
     assert pluto_status.failure([f"IKE_AUTH response rejected by peer: {name}"]) == cause

@@ -79,12 +79,12 @@ def test_a_further_child_sa_counts_once_and_a_rekeying_not_at_all() -> None:
         (
             "charlie",
             ["received AUTHENTICATION_FAILED notify error"],
-            Failure("charlie", "", Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)),
+            Failure("charlie", "", Cause("AUTHENTICATION_FAILED: sent by the peer", FailureKind.NOT_TRUSTED)),
         ),
         (
             "charlie",
             ["received TS_UNACCEPTABLE notify, no CHILD_SA built"],
-            Failure("charlie", "", Cause("TS_UNACCEPTABLE: told by the peer", FailureKind.SELECTORS)),
+            Failure("charlie", "", Cause("TS_UNACCEPTABLE: sent by the peer", FailureKind.SELECTORS)),
         ),
         (
             "charlie",

@@ -219,7 +219,7 @@ def test_a_malformed_entry_does_not_hide_the_others(answer: bytes) -> None:
             event = await listener.next()
             assert isinstance(event, RoutesReset)
             assert set(event.routes) == set(DESTINATIONS[1:])
-            assert listener.adapter.topology.warnings == ("olsrd2 tells 1 routes that make no sense",)
+            assert listener.adapter.topology.warnings == ("olsrd2 lists 1 routes that make no sense",)
 
     run(scenario)
 

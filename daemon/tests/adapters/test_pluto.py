@@ -334,7 +334,7 @@ def test_an_address_that_came_after_pluto_is_found(pair: tuple[Node, Node]) -> N
 def test_another_secret_does_not_authenticate(pair: tuple[Node, Node]) -> None:
     async def work() -> None:
         one, _ = await introduce(pair, OTHER_SECRET)
-        with pytest.raises(CommandError, match="AUTHENTICATION_FAILED: told by the peer"):
+        with pytest.raises(CommandError, match="AUTHENTICATION_FAILED: sent by the peer"):
             await one.initiate("node-2", "mesh", 60)
         assert await one.ike_sas() == {}
 

@@ -188,8 +188,8 @@ def test_the_ike_sas_whose_end_crashes_libreswan_5_are_known(lines: list[str], e
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("other-secret", Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)),
-        ("not-known-there", Cause("NO_PROPOSAL_CHOSEN: told by the peer", FailureKind.NO_PROPOSAL)),
+        ("other-secret", Cause("AUTHENTICATION_FAILED: sent by the peer", FailureKind.NOT_TRUSTED)),
+        ("not-known-there", Cause("NO_PROPOSAL_CHOSEN: sent by the peer", FailureKind.NO_PROPOSAL)),
         ("unknown", Cause("the IKE daemon does not know the peer", FailureKind.OWN_DAEMON)),
         ("unanswered", None),
         ("mesh", None),
@@ -203,7 +203,7 @@ def test_a_failed_negotiation_has_its_cause(version: str, name: str, cause: Caus
 @pytest.mark.parametrize(
     ("version", "cause"),
     [
-        ("4.10", Cause("TS_UNACCEPTABLE: told by the peer", FailureKind.SELECTORS)),
+        ("4.10", Cause("TS_UNACCEPTABLE: sent by the peer", FailureKind.SELECTORS)),
         ("5.2", Cause("the peer refused the CHILD_SA")),
     ],
 )

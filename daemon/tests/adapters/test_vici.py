@@ -210,7 +210,7 @@ def test_a_peer_that_has_another_key_for_us_refuses_and_both_learn_why(ike_pair:
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
             await c.until(lambda own: own.log.failure("alpha"))
-            assert a.log.failure("charlie") == Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)
+            assert a.log.failure("charlie") == Cause("AUTHENTICATION_FAILED: sent by the peer", FailureKind.NOT_TRUSTED)
             assert c.log.failure("alpha") == OTHER_KEY
             await until_no_sas(a.vici)
 
@@ -276,7 +276,7 @@ def test_a_peer_with_another_secret_or_none_is_refused(
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
             await c.until(lambda own: own.log.failure("alpha"))
-            assert a.log.failure("charlie") == Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)
+            assert a.log.failure("charlie") == Cause("AUTHENTICATION_FAILED: sent by the peer", FailureKind.NOT_TRUSTED)
             assert c.log.failure("alpha") == cause
             await until_no_sas(a.vici)
 
@@ -292,7 +292,7 @@ def test_a_node_without_our_card_answers_at_once(ike_pair: Pair) -> None:
             with pytest.raises(CommandError):
                 await a.vici.initiate("charlie", "mesh", 30)
             await a.until(lambda own: own.log.failure("charlie"))
-            assert a.log.failure("charlie") == Cause("NO_PROPOSAL_CHOSEN: told by the peer", FailureKind.NO_PROPOSAL)
+            assert a.log.failure("charlie") == Cause("NO_PROPOSAL_CHOSEN: sent by the peer", FailureKind.NO_PROPOSAL)
             await c.until(lambda own: any("no IKE config found" in getattr(e, "text", "") for e in own.events))
 
     run(scenario)

@@ -397,7 +397,7 @@ def test_a_failed_attempt_has_the_cause_from_the_log_even_when_it_comes_late(
         attempt = asyncio.create_task(side.side.actions.carry_out(Initiate("boat", ("mesh",), 1.0)))
         await until(lambda: "initiate" in charon.asked)
         charon.log("boat", "1", "received AUTHENTICATION_FAILED notify error")
-        assert await attempt == Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)
+        assert await attempt == Cause("AUTHENTICATION_FAILED: sent by the peer", FailureKind.NOT_TRUSTED)
         monkeypatch.setattr(ike_actions, "LOG_GRACE", 0.02)
         assert await side.side.actions.carry_out(Initiate("boat", ("mesh",), 1.0)) == Cause(charon.refusal)
 

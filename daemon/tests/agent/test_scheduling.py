@@ -60,11 +60,11 @@ class Bench:
     """The scheduling side under test, with what it publishes."""
 
     def __init__(self, journal: Path, profile: Profile = PROFILE, settings: GovernorSettings = PATIENT) -> None:
-        self.told: list[dict[str, object]] = []
+        self.reported: list[dict[str, object]] = []
         self.answer: Callable[[], object] = lambda: None
         charon = CharonSide(lambda: 0, lambda: None, self.ask)
         known = SchedulingSettings(profile, (), settings)
-        self.side = Scheduling(known, journal, (), lambda event: self.told.append({**event}), charon)
+        self.side = Scheduling(known, journal, (), lambda event: self.reported.append({**event}), charon)
 
     async def ask(self) -> None:
         """Answer in place of charon; by default do nothing."""
@@ -77,7 +77,7 @@ class Bench:
 
     async def reach(self, what: Callable[[], bool]) -> None:
         async with asyncio.timeout(60):
-            while not what():  # noqa: ASYNC110  (the kernel tells nobody)
+            while not what():  # noqa: ASYNC110  (the kernel notifies nobody)
                 await asyncio.sleep(0.005)
 
 
@@ -114,9 +114,9 @@ def test_charon_is_raised_for_a_negotiation_taken_back_after_and_put_back_at_the
     bench = run(scenario, tmp_path / "journal")
     assert classes(charon) == {ORDINARY}
     assert not (tmp_path / "journal").exists()
-    assert bench.told[0]["state"] in (str(NICE), str(REALTIME))
-    assert bench.told[-1]["state"] == str(BASE)
-    assert all(event["kind"] == "scheduling" and event["reason"] for event in bench.told)
+    assert bench.reported[0]["state"] in (str(NICE), str(REALTIME))
+    assert bench.reported[-1]["state"] == str(BASE)
+    assert all(event["kind"] == "scheduling" and event["reason"] for event in bench.reported)
 
 
 def runs(**times: int) -> dict[int, Runs]:
@@ -298,14 +298,14 @@ def test_the_profile_stock_changes_and_reads_nothing(charon: int, tmp_path: Path
     async def scenario(bench: Bench) -> None:
         bench.side.charon_up(charon)
         bench.side.follow([channel(State.NEGOTIATING)])
-        bench.side.tell(StreamReported("video"))
+        bench.side.handle(StreamReported("video"))
         async with asyncio.timeout(60):
             await bench.side.run()
 
     bench = run(scenario, tmp_path / "journal", profile=STOCK)
     assert classes(charon) == {ORDINARY}
     assert bench.side.governor is None
-    assert not bench.told
+    assert not bench.reported
 
 
 def test_a_flood_that_uses_the_budget_up_ends_the_privilege(tmp_path: Path) -> None:
@@ -320,10 +320,10 @@ def test_a_flood_that_uses_the_budget_up_ends_the_privilege(tmp_path: Path) -> N
             governor = bench.side.governor
             assert governor
             bench.side.charon_up(busy.pid)
-            bench.side.tell(Crowding(1.0))  # whether the stand-in itself waits depends on what else runs here
+            bench.side.handle(Crowding(1.0))  # whether the stand-in itself waits depends on what else runs here
             bench.side.follow([channel(State.NEGOTIATING)])
             await bench.reach(lambda: governor.mode is Mode.SPENT)
-            assert [one["state"] for one in bench.told] == [str(NICE), str(BASE)]
+            assert [one["state"] for one in bench.reported] == [str(NICE), str(BASE)]
             assert classes(busy.pid) == {BASE}
 
         profile = Profile("test", "For tests.", {"charon": Placement(BASE)}, (NICE,))

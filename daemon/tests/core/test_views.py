@@ -201,7 +201,7 @@ def test_a_failed_authentication_is_shown_until_an_sa_is_established() -> None:
     assert not channel.unauthenticated()
     made.now += 60
     made.engine.handle_timeout(made.now)
-    made.tell(ActionDone(initiate(made), Cause("AUTHENTICATION_FAILED: told by the peer", FailureKind.NOT_TRUSTED)))
+    made.tell(ActionDone(initiate(made), Cause("AUTHENTICATION_FAILED: sent by the peer", FailureKind.NOT_TRUSTED)))
     assert channel.unauthenticated()
     assert "has changed its IKE daemon" in explained(made)
     made.now += 1

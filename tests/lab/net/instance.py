@@ -1,7 +1,7 @@
 """One running lab: it has a name of its own, and what a dead lab has left behind is swept away.
 
-An instance holds a lock on its directory below /run as long as its process lives, so that a sweep can tell dead labs
-from living ones. A kept instance (the demo's KEEP=1) is marked, and only ``end`` removes it.
+An instance holds a lock on its directory below /run as long as its process lives, so that a sweep knows dead labs from
+living ones. A kept instance (the demo's KEEP=1) is marked, and only ``end`` removes it.
 """
 
 import fcntl

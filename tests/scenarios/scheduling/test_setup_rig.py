@@ -11,10 +11,10 @@ def test_each_sample_is_a_cold_set_up_timed_by_the_capture_and_by_charons_events
     with Rig() as rig:
         before = _spis(rig)
         calm = rig.take(Circumstances(), 3)
-        assert len(calm.times) == len(calm.told) == 3
+        assert len(calm.times) == len(calm.phases) == 3
         assert before != _spis(rig)
         assert all(one.ike_sa_init + one.ike_auth <= one.total for one in calm.times)
-        assert any(phases.get("ike_auth") is not None for phases in calm.told)
+        assert any(phases.get("ike_auth") is not None for phases in calm.phases)
         assert calm.round_trips
         assert calm.overdue == 0
 
@@ -30,7 +30,7 @@ def test_a_set_up_that_does_not_come_is_counted_and_the_next_block_goes_on(monke
         with monkeypatch.context() as impatient:
             impatient.setattr(setup_rig, "SAMPLE_TIMEOUT", 1.0)
             cut = rig.take(Circumstances(loss=99), 1)
-        assert (len(cut.told), cut.overdue) == (0, 1)
+        assert (len(cut.phases), cut.overdue) == (0, 1)
         assert rig.take(Circumstances(), 1).overdue == 0
 
 

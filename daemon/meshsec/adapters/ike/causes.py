@@ -8,7 +8,7 @@ from meshsec.core.values.failures import Cause, FailureKind
 Table = Iterable[tuple[re.Pattern[str], Cause]]
 """Patterns of an IKE daemon's messages with their causes. The text of a cause may name groups of the pattern."""
 
-NOTIFIED = Cause("{what}: told by the peer")
+NOTIFIED = Cause("{what}: sent by the peer")
 """The peer sent an error notification; its name decides the kind."""
 REPEATED = Cause("timeout: no answer after {what} repetitions", FailureKind.NO_ANSWER)
 

@@ -69,8 +69,8 @@ _NO_CARD = Cause("no card of this node is trusted")
 _OTHER_KEY = Cause("the peer's key is not the one on its card", FailureKind.OTHER_KEY)
 _BY_SECRET = Cause("the peer authenticates by a secret, its card says: by its key", FailureKind.OTHER_METHOD)
 _NO_ED25519 = Cause("the peer's IKE daemon takes no Ed25519 signature", FailureKind.OTHER_METHOD)
-_NO_PROPOSAL = Cause("NO_PROPOSAL_CHOSEN: told to the peer", FailureKind.NO_PROPOSAL)
-_SELECTORS = Cause("TS_UNACCEPTABLE: told to the peer", FailureKind.SELECTORS)
+_NO_PROPOSAL = Cause("NO_PROPOSAL_CHOSEN: sent to the peer", FailureKind.NO_PROPOSAL)
+_SELECTORS = Cause("TS_UNACCEPTABLE: sent to the peer", FailureKind.SELECTORS)
 _NO_PRIVATE_KEY = Cause("the IKE daemon lacks this node's private key", FailureKind.OWN_DAEMON)
 
 _FAILURES: Table = (

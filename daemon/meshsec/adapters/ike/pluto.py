@@ -142,15 +142,15 @@ class Pluto:
 
     async def credentials(self) -> Credentials:
         """Return the peers whose secrets pluto has, or both identities if there is no such peer. It has no keys."""
-        status, told = await self._whack.command("--status"), await self._whack.command("--listpsks")
+        status, psks = await self._whack.command("--status"), await self._whack.command("--listpsks")
         peers = {frozenset((one.local_id, one.remote_id)): one.name for one in pluto_status.configured(status)}
-        names = (peers.get(who) or " and ".join(sorted(who)) for who in pluto_status.secrets(told))
+        names = (peers.get(who) or " and ".join(sorted(who)) for who in pluto_status.secrets(psks))
         return Credentials(private_keys=None, secrets=frozenset(names))
 
     async def ike_sas(self, peer: str = "") -> dict[str, tuple[IkeSa, ...]]:
         """Return the SAs by peer, of all peers or of one. A peer without an SA is left out."""
-        told = await self._whack.command("--status"), await self._whack.command("--trafficstatus")
-        sas = understood(pluto_sas.ike_sas, *told, self._clock(), time.time(), self._states.initiated)
+        outputs = await self._whack.command("--status"), await self._whack.command("--trafficstatus")
+        sas = understood(pluto_sas.ike_sas, *outputs, self._clock(), time.time(), self._states.initiated)
         packets = await self._counted()
         return {name: pluto_sas.counted(own, packets) for name, own in sas.items() if peer in ("", name)}
 

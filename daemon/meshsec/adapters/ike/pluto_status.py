@@ -101,7 +101,7 @@ class Connection:
 
     @property
     def is_kept_up(self) -> bool:
-        """Whether pluto makes the SA again when it ends, because it was told to initiate it."""
+        """Whether pluto makes the SA again when it ends, because it has the order to initiate it."""
         return "UP" in self.policy.split("+")
 
     @property
@@ -186,14 +186,14 @@ def traffic(text: str) -> Mapping[int, Traffic]:
 
 def connections(text: str) -> Mapping[str, Connection]:
     """Return the connections of ``--status`` by name, including those that are not ours."""
-    told: dict[str, dict[str, str]] = {}
+    values_of: dict[str, dict[str, str]] = {}
     for line in _lines(text):
         if about := _CONN.match(line):
-            values = told.setdefault(about["conn"], {})
+            values = values_of.setdefault(about["conn"], {})
             for key, pattern in _ATTRIBUTES.items():
                 if value := pattern.search(about["rest"]):
                     values[key] = value[1]
-    return {name: _connection(values) for name, values in told.items()}
+    return {name: _connection(values) for name, values in values_of.items()}
 
 
 def configured(text: str) -> tuple[Configured, ...]:
@@ -209,7 +209,7 @@ def configured(text: str) -> tuple[Configured, ...]:
 
 
 def _configured(peer: str, conns: Mapping[str, Connection]) -> Configured:
-    def told(values: Iterable[str]) -> str:
+    def joined(values: Iterable[str]) -> str:
         return ", ".join(sorted(set(values)))
 
     every = conns.values()
@@ -217,11 +217,11 @@ def _configured(peer: str, conns: Mapping[str, Connection]) -> Configured:
         name=peer,
         local_addresses=tuple(sorted({_ends(conn)[0][0] for conn in every})),
         remote_addresses=tuple(sorted({_ends(conn)[1][0] for conn in every})),
-        local_id=told(conn.local_id for conn in every),
-        remote_id=told(conn.remote_id for conn in every),
-        local_authentication=told(conn.local_authentication for conn in every),
-        remote_authentication=told(conn.remote_authentication for conn in every),
-        ike_version=told("IKEv2" if "IKEv2" in conn.policy.split("+") else conn.policy for conn in every),
+        local_id=joined(conn.local_id for conn in every),
+        remote_id=joined(conn.remote_id for conn in every),
+        local_authentication=joined(conn.local_authentication for conn in every),
+        remote_authentication=joined(conn.remote_authentication for conn in every),
+        ike_version=joined("IKEv2" if "IKEv2" in conn.policy.split("+") else conn.policy for conn in every),
         ike_rekey_time=max(conn.ike_lifetime for conn in every),
         dpd_delay=max(conn.dpd_delay for conn in every),
         children=tuple(_configured_child(name, conn) for name, conn in conns.items()),

@@ -91,8 +91,8 @@ def configured(name: str, section: Mapping[str, Any]) -> Configured:
 def _of_rounds(section: Mapping[str, Any], end: str, key: str) -> str:
     """Return a value from all authentication rounds of one end (RFC 4739); there should be one round."""
     rounds = [one for name, one in section.items() if name.startswith(f"{end}-") and isinstance(one, Mapping)]
-    told = [text(one, key, "any") for one in rounds]
-    return ", then ".join(_AUTHENTICATION.get(one, one) for one in told)
+    methods = [text(one, key, "any") for one in rounds]
+    return ", then ".join(_AUTHENTICATION.get(one, one) for one in methods)
 
 
 def _configured_child(name: str, section: Mapping[str, Any]) -> ConfiguredChild:

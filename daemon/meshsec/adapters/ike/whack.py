@@ -134,10 +134,10 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.communicate()
 
 
-def understood(read: Callable[..., T], *told: object) -> T:
+def understood(read: Callable[..., T], *outputs: object) -> T:
     """Read what pluto said; raise IkeError if it cannot be understood."""
     try:
-        return read(*told)
+        return read(*outputs)
     except StatusError as error:
         raise IkeError(str(error)) from error
 

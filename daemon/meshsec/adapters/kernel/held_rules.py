@@ -79,7 +79,7 @@ class HeldRules:
 
 
 def _netfilter_sockets() -> set[int]:
-    """Return our nftables sockets without subscriptions. libnftables does not tell which socket is its own."""
+    """Return our nftables sockets without subscriptions. libnftables does not say which socket is its own."""
     return {int(path.name) for path in Path("/proc/self/fd").iterdir() if _is_netfilter(path)}
 
 

@@ -77,7 +77,7 @@ class Nftables:
         await self._apply_guard(spec)
 
     async def found(self, backend: EspBackend) -> RulesSpec | None:
-        """Return the rules that a predecessor left, as far as the sets tell: the closed addresses. None without
+        """Return the rules that a predecessor left, as far as the sets show: the closed addresses. None without
         rules.
         """
         try:

@@ -161,8 +161,8 @@ class Nl80211:
     async def signals(self, index: int) -> tuple[int, ...]:
         """Return the signal of each neighbour in dBm."""
         stations = await self._dump("GET_STATION", {"IFINDEX": index})
-        told = (one.get_nested("NL80211_ATTR_STA_INFO", "NL80211_STA_INFO_SIGNAL") for one in stations)
-        return tuple(signal for signal in told if signal is not None)
+        signals = (one.get_nested("NL80211_ATTR_STA_INFO", "NL80211_STA_INFO_SIGNAL") for one in stations)
+        return tuple(signal for signal in signals if signal is not None)
 
     async def _dump(self, command: str, attributes: Mapping[str, object]) -> list[Any]:
         return await self._request(command, attributes, NLM_F_REQUEST | NLM_F_DUMP, command)

@@ -86,7 +86,7 @@ class Olsrd2:
                     routes[route.destination] = route
                 except (KeyError, TypeError, ValueError):
                     bad += 1
-        return routes, [f"olsrd2 tells {bad} routes that make no sense"] if bad else []
+        return routes, [f"olsrd2 lists {bad} routes that make no sense"] if bad else []
 
     async def _topology(self, warnings: list[str]) -> Topology:
         """Return the topology. A failed query loses the topology but not the routes."""

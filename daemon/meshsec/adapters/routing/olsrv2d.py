@@ -311,9 +311,9 @@ def _portions(addresses: Collection[Address]) -> Iterator[dict[str, Any]]:
         yield {"command": "trust", "addresses": portion, "more": start != starts[-1]}
 
 
-def _to_refusal(told: _Refusal) -> Refusal:
-    sources = tuple(Source(one.interface, one.address, one.count) for one in told.sources)
-    return Refusal(told.counter, told.count, sources, told.further_sources)
+def _to_refusal(raw: _Refusal) -> Refusal:
+    sources = tuple(Source(one.interface, one.address, one.count) for one in raw.sources)
+    return Refusal(raw.counter, raw.count, sources, raw.further_sources)
 
 
 def _route_event(route: _Route, change: _Change) -> RouterEvent:

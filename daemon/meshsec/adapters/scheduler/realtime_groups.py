@@ -23,7 +23,7 @@ _TEXT_MAX = 4 * 2**20
 def in_force() -> bool:
     """Return whether this kernel has it and a hierarchy with the controller cpu is mounted here.
 
-    Also False if the kernel does not tell; then a refused class shows it.
+    Also False if the kernel does not say; then a refused class shows it.
     """
     return found_in(Path("/"), platform.release())
 
@@ -33,8 +33,8 @@ def found_in(root: Path, release: str) -> bool:
     mounts = listed(root)
     if old := [mount for mount in mounts if not mount.unified and "cpu" in mount.controllers]:
         return any((mount.point / BUDGET).exists() for mount in old)
-    told = [_text(mount.point / "cgroup.controllers") for mount in mounts if mount.unified]
-    if not any("cpu" in controllers.split() for controllers in told):
+    lists = [_text(mount.point / "cgroup.controllers") for mount in mounts if mount.unified]
+    if not any("cpu" in controllers.split() for controllers in lists):
         return False
     return _is_on(_text(root / "proc/cmdline"), _configuration(root, release))
 

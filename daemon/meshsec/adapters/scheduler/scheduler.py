@@ -199,8 +199,8 @@ class Scheduler:
             return "", []
         membership = groups.membership(wish.pid)
         changes, problem = membership.changes(wanted, wish.placement.weight)
-        told = [problem, *(self._change(wish, change) for change in changes)]
-        return "; ".join(filter(None, told)), self._place_on(wish, membership)
+        problems = [problem, *(self._change(wish, change) for change in changes)]
+        return "; ".join(filter(None, problems)), self._place_on(wish, membership)
 
     def _place_on(self, wish: _Wish, membership: groups.Membership) -> list[str]:
         """Set the processors in its own group or thread by thread; return what failed."""

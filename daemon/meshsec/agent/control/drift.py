@@ -54,16 +54,16 @@ def _wanted(sides: Sides) -> Wanted:
 async def _ike(sides: Sides, wanted: Wanted) -> Report:
     """Compare the IKE daemon, and the kernel as far as it depends on the SAs."""
     try:
-        told, sas = await sides.ike.loaded_configuration(), await sides.ike.sas()
+        loaded, sas = await sides.ike.loaded_configuration(), await sides.ike.sas()
     except IkeError as error:
         unknown = tuple(Note(where, str(error)) for where in (Where.CONNECTION, Where.IKE_SA, Where.XFRM_STATE))
         return Report(unexamined=unknown)
-    judged = [_configuration(sides, wanted, told), await _kernel(sides, wanted, sas)]
+    judged = [_configuration(sides, wanted, loaded), await _kernel(sides, wanted, sas)]
     return _joined(Report(tuple(drift.sas(wanted, sas, sides.driver.now))), *judged)
 
 
-def _configuration(sides: Sides, wanted: Wanted, told: tuple[tuple[Configured, ...], Credentials]) -> Report:
-    configured, credentials = told
+def _configuration(sides: Sides, wanted: Wanted, loaded: tuple[tuple[Configured, ...], Credentials]) -> Report:
+    configured, credentials = loaded
     found = drift.connections(wanted, configured, sides.ike.configured_by_others)
     return Report((*found, *drift.credentials(wanted, credentials)))
 

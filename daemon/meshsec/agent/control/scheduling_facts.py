@@ -40,7 +40,7 @@ def report(sides: Sides, params: Mapping[str, Any]) -> Mapping[str, Any]:
     delay = params.get("delay_ms", 0)
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 60_000:
         raise _refused("delay_ms", delay, "a number from 0 to 60000 (milliseconds)")
-    sides.scheduling.tell(StreamReported(name, dropped / frames if frames else 0.0, delay / 1000))
+    sides.scheduling.handle(StreamReported(name, dropped / frames if frames else 0.0, delay / 1000))
     governor = sides.scheduling.governor
     return {"share": governor.budget.share if governor else None}
 

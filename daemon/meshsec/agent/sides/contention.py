@@ -15,7 +15,7 @@ STARVED = 0.01
 
 
 ASKED = 8
-"""How often charon is queried to tell its threads apart."""
+"""How often charon is queried to distinguish its threads."""
 
 _RUNS_EACH = 4
 """How often the thread that waits for sockets runs at least for each query."""

@@ -1,4 +1,4 @@
-"""What the governor was told of the channels' negotiations."""
+"""The negotiations of the channels, as the governor knows them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class _Followed:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How the channels differ from what was told."""
+    """How the channels differ from what the governor knows."""
 
     at: float
     begun: list[Channel]

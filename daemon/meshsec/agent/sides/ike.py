@@ -145,7 +145,7 @@ class IkeSide:
         match event:
             case LogLine(at, _, ike_name, unique_id, text):
                 self.actions.loads.feed(text)
-                self._on_told(self.actions.log.feed(at, ike_name, unique_id, text))
+                self._on_conclusion(self.actions.log.feed(at, ike_name, unique_id, text))
             case Alert(kind, peer):
                 _log.warning("%s: %s%s", self.daemon.port.name, kind, f" ({peer})" if peer else "")
             case SaChanged(peer, kind, up):
@@ -153,8 +153,8 @@ class IkeSide:
                     self._on_ended(peer)
                 self.readback.mark(peer)
 
-    def _on_told(self, told: Setup | Failure | Asking | None) -> None:
-        match told:
+    def _on_conclusion(self, conclusion: Setup | Failure | Asking | None) -> None:
+        match conclusion:
             case Asking(address):
                 self.proofs.on_asking(address)
             case Setup(peer, ike_sa_init, ike_auth, child):

@@ -77,7 +77,7 @@ class IkeActions:
 
     async def _load_connection(self, spec: ConnectionSpec) -> None:
         try:
-            told, out = possible(spec, self._daemon.algorithms)
+            offered, out = possible(spec, self._daemon.algorithms)
             secret = self._keys.secret_for(spec)
         except (KeyStoreError, NothingLeftError) as error:
             kind = FailureKind.OWN_DAEMON if isinstance(error, NothingLeftError) else FailureKind.OTHER
@@ -87,7 +87,7 @@ class IkeActions:
         self._left_out.update(out)
         self.loads.begin(spec.name)
         try:
-            await self._daemon.port.load_connection(told, secret)
+            await self._daemon.port.load_connection(offered, secret)
         except CommandError:
             self.loads.refused(spec.name)
             raise

@@ -114,7 +114,7 @@ class Scheduling:
             for _ in range(CROWD_LOOKS):
                 await asyncio.sleep(PACE / CROWD_LOOKS)
                 if self._crowd:
-                    self.tell(Crowding(self._crowd.poll(self._loop.time())))
+                    self.handle(Crowding(self._crowd.poll(self._loop.time())))
                 if self._poller is None and self.known.ranks_poller:
                     await self._find_poller(self._pid)
             self.classes.rescan()
@@ -123,7 +123,7 @@ class Scheduling:
                 for name, watch in self._streams.items():
                     delay = watch.poll()
                     if delay is not None:
-                        self.tell(StreamReported(name, delay=delay))
+                        self.handle(StreamReported(name, delay=delay))
 
     async def _find_poller(self, pid: int) -> None:
         """Find charon's thread that polls the sockets, so that it gets no real-time class.
@@ -155,7 +155,7 @@ class Scheduling:
         if self.governor:
             self._watch = ContentionWatch(pid, self._loop.time())
             self._crowd = CrowdWatch(pid, self._loop.time())
-            self.tell(DaemonUp(len(pressure.processors(pid))))
+            self.handle(DaemonUp(len(pressure.processors(pid))))
 
     def router_up(self, pid: int) -> None:
         """Note that the routing daemon answers. ``pid`` is 0 if it is not known, as for olsrd2."""
@@ -168,7 +168,7 @@ class Scheduling:
         self._followed.clear()
         self.classes.applied.pop(CHARON, None)
         if self.governor:
-            self.tell(DaemonGone())
+            self.handle(DaemonGone())
 
     def refresh(self) -> None:
         """Update the governor's account to this moment, for an answer."""
@@ -190,9 +190,9 @@ class Scheduling:
         begin.
         """
         if self._pid:
-            self.tell(NegotiationBegan(peer))
+            self.handle(NegotiationBegan(peer))
 
-    def tell(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Pass an event to the governor and carry out its decision."""
         if self.governor:
             self._advance(look=False)

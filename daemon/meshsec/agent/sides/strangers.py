@@ -31,7 +31,7 @@ class Strangers:
         return iter(self._known.values())
 
     def note(self, address: str, reason: str, now: float) -> None:
-        """Remember that a node asked in vain. The log tells it the first time."""
+        """Remember that a node asked in vain. The first time is logged."""
         known = self._known.pop(address, None)
         times = known.times + 1 if known else 1
         self._known[address] = Stranger(address, reason, times, now)

@@ -207,8 +207,8 @@ class Trust:
 
 
 def _described(peer: Peer) -> str:
-    told = " and ".join(map(str, addresses(peer.card)))
-    return f"{told}, signed by the fleet {peer.fleet}" if peer.fleet else told
+    announced = " and ".join(map(str, addresses(peer.card)))
+    return f"{announced}, signed by the fleet {peer.fleet}" if peer.fleet else announced
 
 
 def _in_force(is_kept: bool) -> str:

@@ -184,7 +184,7 @@ class Permit:
 
     side: ClassVar = Side.OVERLAY
     subject: ClassVar = Subject(Kind.PERMIT)
-    why: ClassVar = "overlayd has not been told who is trusted"
+    why: ClassVar = "overlayd does not know yet who is trusted"
     addresses: frozenset[IPv6Address]
 
     @property
@@ -199,7 +199,7 @@ class Keep:
 
     side: ClassVar = Side.OVERLAY
     subject: ClassVar = Subject(Kind.KEEP)
-    why: ClassVar = "overlayd has not been told to whom sessions are wanted"
+    why: ClassVar = "overlayd does not know yet to whom sessions are wanted"
     addresses: frozenset[IPv6Address]
 
     @property

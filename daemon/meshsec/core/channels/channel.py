@@ -115,8 +115,8 @@ class Channel:
 
     def unauthenticated(self) -> bool:
         """Nothing has been established since the authentication failed."""
-        failure, stood = self.attempt.last_failure, self.protected_at
-        return failure is not None and failure.of_authentication and (stood is None or failure.at > stood)
+        failure, protected = self.attempt.last_failure, self.protected_at
+        return failure is not None and failure.of_authentication and (protected is None or failure.at > protected)
 
     def configured(self) -> bool:
         """Note that the IKE daemon has the configuration that is wanted."""

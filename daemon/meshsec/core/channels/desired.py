@@ -105,7 +105,7 @@ def in_doubt(rules: RulesSpec) -> RulesSpec:
 
 
 def connection_spec(node: Card, peer: Peer, backend: EspBackend, policy: Policy) -> ConnectionSpec:
-    """Return what the IKE daemon is told about ``peer``."""
+    """Return the configuration of the IKE daemon for ``peer``."""
     return ConnectionSpec(
         name=peer.name,
         local_address=endpoint(node, backend),

@@ -133,7 +133,7 @@ class ModesSet:
 
 @dataclass(frozen=True, slots=True)
 class OverlayUp:
-    """overlayd answers. meshsecd tells it everything again."""
+    """overlayd answers. meshsecd sends it everything again."""
 
 
 @dataclass(frozen=True, slots=True)

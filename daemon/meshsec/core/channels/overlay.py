@@ -1,4 +1,4 @@
-"""What is known of the overlay, and what is to be told to it and to the kernel about it.
+"""What is known of the overlay, and what it and the kernel are to be configured with.
 
 Theory of operation. Permission is by rule, sending is by route. The fail-closed rules let user data of the peers that
 are trusted pass by the overlay's device, whatever their mode; a route into that device is what sends it there. So a
@@ -45,7 +45,7 @@ class Overlay:
         self.routes: Addresses = NONE
         """Whose route into the device is installed, as read back."""
         self.permitted: Addresses | None = None
-        """What overlayd was last told; None when that is unknown."""
+        """What was last configured in overlayd; None when that is unknown."""
         self.keeping: Addresses | None = None
         self._default = default
         self._permit: set[IPv6Address] = set()
@@ -74,7 +74,7 @@ class Overlay:
         return address in self.routes and address in self.kept
 
     def came(self) -> None:
-        """Note that the node answers: it has forgotten what it was told, and its sessions are gone."""
+        """Note that the node answers: it has forgotten its configuration, and its sessions are gone."""
         self.down, self.permitted, self.keeping = None, None, None
         self._keep.clear()
         self._told = None
@@ -97,7 +97,7 @@ class Overlay:
     def wants_session(self, address: IPv6Address) -> bool:
         """Return whether a session to this address is to be kept up, as far as is decided yet.
 
-        Whoever asks whether to go on with one asks this, and not what the node was told last: while that is being
+        Whoever asks whether to go on with one asks this, and not what was last configured: while that is being
         changed, each answer would be the reason for its contrary.
         """
         return address in self._keep
@@ -155,7 +155,7 @@ class Overlay:
         return None
 
     def took_effect(self, action: OverlayAction) -> None:
-        """Note that the node did what it was told; routes are not noted here but read back."""
+        """Note that the node took its configuration; routes are not noted here but read back."""
         match action:
             case Permit(addresses):
                 self.permitted = addresses

@@ -110,9 +110,9 @@ def _measure(known: Situation, channel: Channel, sa: IkeSa) -> None:
 
 
 def _sa_lost(known: Situation, channel: Channel, reason: str) -> None:
-    """Damping: an SA that stood for less than the delay before it did not last."""
-    stood = known.now - (channel.protected_at or 0.0)
-    if stood < max(channel.attempt.backoff.delay, known.policy.backoff_first):
+    """Damping: an SA that was established for less than the delay before it did not last."""
+    lasted = known.now - (channel.protected_at or 0.0)
+    if lasted < max(channel.attempt.backoff.delay, known.policy.backoff_first):
         channel.attempt.backoff = channel.attempt.backoff.lost(known.now, known.policy, known.random())
     else:
         channel.attempt.backoff = Backoff()

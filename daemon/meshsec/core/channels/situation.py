@@ -85,7 +85,7 @@ class Situation:
         return self.by_name[name]
 
     def specified(self, channel: Channel, card: Card) -> ConnectionSpec:
-        """Return what the IKE daemon is told about the peer with this card."""
+        """Return the configuration of the IKE daemon for the peer with this card."""
         return connection_spec(channel.own or self.node, Peer(channel.name, card), self.backend, self.suites.policy())
 
     def mark(self, name: str) -> None:

@@ -187,13 +187,13 @@ class RoutingSettings(Struct, frozen=True):
 
     def weights(self) -> Iterator[tuple[tuple[str | int, ...], int | str]]:
         """Yield the settings that only olsrv2d has: each with its path below ``[routing]`` and its value."""
-        told: list[tuple[tuple[str | int, ...], int | str | None]] = [
+        entries: list[tuple[tuple[str | int, ...], int | str | None]] = [
             (("metric",), self.metric),
             (("willingness",), self.willingness),
             *((("attached", index, "metric"), one.metric) for index, one in enumerate(self.attached)),
             *((("accept", index, "prefix"), str(one.prefix)) for index, one in enumerate(self.accept)),
             *((("interface", name, "metric"), one.metric) for name, one in self.links.items()),
         ]
-        for where, found in told:
+        for where, found in entries:
             if found is not None:
                 yield where, str(found) if isinstance(found, str) else found

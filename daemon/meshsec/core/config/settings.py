@@ -158,7 +158,7 @@ class Paths(Struct, frozen=True):
 
     @property
     def scheduling_journal(self) -> str:
-        """What stood before scheduling classes were changed."""
+        """The scheduling classes before they were changed."""
         return posixpath.join(self.run, "scheduling.json")
 
 

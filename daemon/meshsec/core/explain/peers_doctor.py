@@ -24,8 +24,8 @@ def strangers(facts: Facts) -> list[Check]:
     """Warn of nodes without a card that ask for an SA."""
     daemon = facts.ike_daemon.traits
     if not daemon.names_strangers:
-        told = f"only the log of {daemon.program} says who asked for an SA in vain (`journalctl -u {daemon.unit}`)"
-        return [Check("strangers", Level.OK, f"not known: {told}")]
+        why = f"only the log of {daemon.program} says who asked for an SA in vain (`journalctl -u {daemon.unit}`)"
+        return [Check("strangers", Level.OK, f"not known: {why}")]
     fix = "if one of them should be a peer, add its card: `meshsec peer add NAME CARD`"
     return judged("strangers", "; ".join(facts.strangers), "nobody without a card asked for an SA", fix, Level.WARN)
 

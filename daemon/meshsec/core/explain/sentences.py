@@ -42,16 +42,16 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
 
 
 def _explain_trust(channel: Channel, card: Card) -> str:
-    told = f"{channel.title} is trusted: its card gives the address {card.address}."
+    text = f"{channel.title} is trusted: its card gives the address {card.address}."
     if channel.ipv4_doubt:
-        told += f" Its IPv4 address is not believed, so that IPv6 alone is protected and used: {channel.ipv4_doubt}."
+        text += f" Its IPv4 address is not believed, so that IPv6 alone is protected and used: {channel.ipv4_doubt}."
     if channel.fleet:
-        told += f" The fleet {channel.fleet} has signed it."
+        text += f" The fleet {channel.fleet} has signed it."
     if PEER_NEXT in channel.title:
-        told += " That is the peer's next key: the present one is in force, too, until `meshsec peer end`."
+        text += " That is the peer's next key: the present one is in force, too, until `meshsec peer end`."
     if OWN_NEXT in channel.title:
-        told += " This channel is of this node's next key: the present one stays in force until `meshsec key end`."
-    return told
+        text += " This channel is of this node's next key: the present one stays in force until `meshsec key end`."
+    return text
 
 
 def _explain_authentication(engine: Engine, channel: Channel, card: Card) -> str:

@@ -38,7 +38,7 @@ _REASONS = {
     "security": "the service unit says what overlayd may do",
     "router.dnsSeeds": "neighbours are configured or found by beacons",
     "router.supernodes": "ways are found without supernodes",
-    "router.publicPeer": "there is no supernode to tell",
+    "router.publicPeer": "there is no supernode to inform",
     "router.ipTunnel": "overlayd has no tunnels to other networks",
     "logging": _PROCESS,
     "noBackground": _PROCESS,
@@ -172,7 +172,7 @@ def _beacons(reader: _Reader, table: Table, udp: Udp) -> Udp:
         return udp
     for index, device in enumerate(devices):
         if device not in named:
-            reader.ignore((*table.path, "beaconDevices", index), "overlayd is told devices by their names, or 'all'")
+            reader.ignore((*table.path, "beaconDevices", index), "overlayd takes devices by their names, or 'all'")
     if _is_ipv6(udp.bind):
         reason = "beacons are for sockets with an IPv4 address"
     elif port is None or not named:
@@ -187,7 +187,7 @@ def _ethernet(reader: _Reader, interfaces: Table) -> tuple[Ethernet, ...]:
     found: list[Ethernet] = []
     for table in reader.sections(interfaces, "ETHInterface"):
         if table.values.get("bind") == "all":
-            reader.ignore((*table.path, "bind"), "overlayd is told each device by its name")
+            reader.ignore((*table.path, "bind"), "overlayd takes each device by its name")
             continue
         device = table.take("bind", _read_device, "", required=True)
         found.append(Ethernet(device, _beacon(table), _neighbours(reader, table, _read_hardware)))

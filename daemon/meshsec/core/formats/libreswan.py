@@ -64,8 +64,8 @@ def render(specs: Mapping[str, tuple[ConnectionSpec, bool]], comment: str) -> Ex
                 "",
                 *_conn(f"{PREFIX}{name}{suffix}", spec, child, suites | {"auto": "start" if initiates else "add"}),
             ]
-    told = [f"# left out: {one}" for one in refused]
-    return Exported("\n".join([*lines, *(["", *told] if told else [])]) + "\n", tuple(refused))
+    omitted = [f"# left out: {one}" for one in refused]
+    return Exported("\n".join([*lines, *(["", *omitted] if omitted else [])]) + "\n", tuple(refused))
 
 
 def driven(conn: str, spec: ConnectionSpec, child: ChildSpec) -> Exported:

@@ -301,12 +301,12 @@ def _child_sa(peer: str, spec: ConnectionSpec, child: ChildSa, now: float) -> It
         yield differs("suite", suite, _proposals(ought.esp_proposals))
     if child.mode != ought.mode:
         yield differs("mode", child.mode, ought.mode)
-    for what, told, selectors in (
+    for what, configured, selectors in (
         ("local traffic selectors", child.local_ts, ought.local_ts),
         ("remote traffic selectors", child.remote_ts, ought.remote_ts),
     ):
-        if told and _sorted(told) != _sorted(selectors):
-            yield differs(what, _sorted(told), _sorted(selectors))
+        if configured and _sorted(configured) != _sorted(selectors):
+            yield differs(what, _sorted(configured), _sorted(selectors))
     if _late(child.rekey_at, spec.child_rekey_time, now):
         yield differs("rekeying", "later than the policy allows", f"within {spec.child_rekey_time} s")
 

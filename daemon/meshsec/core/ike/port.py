@@ -137,7 +137,7 @@ class IkePort(Protocol):
         """
 
     async def terminate(self, unique_id: str, *, patient: bool = False) -> None:
-        """Close one IKE_SA with its CHILD_SAs and tell the peer; returns at once. Gone already is fine.
+        """Close one IKE_SA with its CHILD_SAs and notify the peer; returns at once. It may be gone already.
 
         ``patient``: the SAs are kept until the peer has confirmed it, where the daemon can do that.
         """

@@ -36,7 +36,7 @@ OF_DEBIAN: Algorithms = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A proposal that the IKE daemon is not told, and the algorithms that it lacks."""
+    """A proposal that is not configured in the IKE daemon, and the algorithms that it lacks."""
 
     kind: str
     """``ike`` or ``esp``."""
@@ -77,8 +77,8 @@ def _kept(kind: str, proposals: tuple[str, ...], out: tuple[LeftOut, ...]) -> tu
     lost = {one.proposal: one for one in out if one.kind == kind}
     kept = tuple(one for one in proposals if one not in lost)
     if not kept:
-        told = "; ".join(str(lost[one]) for one in proposals)
-        raise NothingLeftError(f"the IKE daemon can do none of the policy's proposals: {told}")
+        missing = "; ".join(str(lost[one]) for one in proposals)
+        raise NothingLeftError(f"the IKE daemon can do none of the policy's proposals: {missing}")
     return kept
 
 

@@ -96,7 +96,7 @@ class Profile(Struct, frozen=True):
             "them. AEAD algorithms need no integrity algorithm (RFC 5282). The first one is a hybrid of Curve25519 and "
             "ML-KEM-768, so that both would have to be broken to read one day what is recorded today (RFC 9370, RFC "
             "9242; FIPS 203; draft-ietf-ipsecme-ikev2-mlkem). An IKE daemon without ML-KEM, as those of Debian 12 and "
-            "13, is not told of it (`meshsec policy explain`); a pair uses it where both ends have it. Broken "
+            "13, does not offer it (`meshsec policy explain`); a pair uses it where both ends have it. Broken "
             "algorithms are refused (docs/guide/policies.md).",
             extra={"allowed": _LIST},
         ),
@@ -181,7 +181,7 @@ class Profile(Struct, frozen=True):
         Meta(
             description="Whether a tunnel's outer header has the DSCP of the packet in it, so that relays know what is "
             'urgent ("out"), and the packet that comes out has the outer one\'s ("in"); "yes": both, "no": '
-            "neither. RFC 4301, section 5.1.2.1: copying outwards tells an observer which packets are urgent, copying "
+            "neither. RFC 4301, section 5.1.2.1: copying outwards shows an observer which packets are urgent, copying "
             "inwards lets him set it. It concerns IPv4 where ESP is in the kernel: IPv6 is in transport mode there, "
             "with one header, and in user space nothing is copied (tried with 5.9.8)."
         ),

@@ -1,4 +1,4 @@
-"""What the governor is told."""
+"""What the governor reacts to."""
 
 from dataclasses import dataclass
 

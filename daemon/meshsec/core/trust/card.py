@@ -93,8 +93,8 @@ def _explained(plain: str) -> CardError:
         return CardError(f"the card has {len(plain)} characters; allowed: {_SHORTEST} to {LONGEST}")
     unknown = [at + len(PREFIX) for at in foreign(plain[len(PREFIX) :])]
     if unknown:
-        told = ", ".join(f"{at + 1} ({plain[at]!r})" for at in unknown)
-        return CardError(f"these characters never occur in a card: {told}; allowed: {CHARSET}")
+        listed = ", ".join(f"{at + 1} ({plain[at]!r})" for at in unknown)
+        return CardError(f"these characters never occur in a card: {listed}; allowed: {CHARSET}")
     return CardError("the checksum does not hold and more than one character is wrong: compare it group by group")
 
 

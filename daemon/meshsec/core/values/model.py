@@ -225,7 +225,7 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSpec:
-    """Everything the IKE daemon is told about one peer. Equal specs are the same configuration."""
+    """The configuration of one peer in the IKE daemon. Equal specs are the same configuration."""
 
     name: str
     local_address: IPv6Address
@@ -267,7 +267,7 @@ class Perimeter:
 
 @dataclass(frozen=True, slots=True)
 class RulesSpec:
-    """The fail-closed rules: complete, so that one transaction replaces what stood before."""
+    """The fail-closed rules: complete, so that one transaction replaces the rules before."""
 
     backend: EspBackend
     own: frozenset[Address]
