@@ -309,7 +309,7 @@ impl<'a> Routes<'a> {
                 let path = beyond(path, network.metric, network.distance);
                 if self.network.accept.is_network(prefix, originator) {
                     self.offer(prefix, originator, path);
-                } else if prefix.is_host() && self.may_have(originator, prefix.addr) {
+                } else if prefix.is_host() && self.may_announce(originator, prefix) {
                     self.offer_host(prefix.addr, originator, path);
                 }
             }
@@ -330,6 +330,13 @@ impl<'a> Routes<'a> {
     /// Whether a router may have an address: one that is an originator belongs to nobody else.
     fn may_have(&self, originator: IpAddr, address: IpAddr) -> bool {
         address == originator || !self.network.witnesses.is_originator(address)
+    }
+
+    /// Whether a router may announce a host: a router of its own that has been heard of before belongs to nobody else. A
+    /// path to the host as a router counts more in any case, because it was entered in an earlier stage.
+    fn may_announce(&self, originator: IpAddr, host: Prefix) -> bool {
+        self.may_have(originator, host.addr)
+            || self.network.topology.announced_first(originator, host)
     }
 
     /// Enters a route to an address of a router.

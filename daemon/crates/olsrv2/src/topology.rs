@@ -47,6 +47,8 @@ pub(crate) struct Node {
     expires: Time,
     /// Whether its TCs list all its symmetric neighbours.
     advertises_all: bool,
+    /// Time of its first TC.
+    known_since: Time,
     /// Number of addresses and networks in its last TC.
     advertised: usize,
     /// The newest message sequence number.
@@ -65,6 +67,8 @@ pub(crate) struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tuple<T> {
     content: T,
+    /// Time of the first TC that advertised it.
+    since: Time,
     ansn: u16,
     expires: Time,
 }
@@ -110,7 +114,7 @@ impl Topology {
         self.expiry = Some(self.expiry.map_or(expires, |expiry| expiry.min(expires)));
         self.refresh_node(now, tc, source, expires);
         self.remove_lost(now, tc);
-        self.add_content(tc, expires, limits);
+        self.add_content(now, tc, expires, limits);
         if tc.complete {
             self.remove_where(tc.originator, |ansn, _| ansn != tc.ansn);
         }
@@ -142,6 +146,18 @@ impl Topology {
 
     pub(crate) fn take_over_limit(&mut self) -> u64 {
         core::mem::take(&mut self.over_limit)
+    }
+
+    /// Returns whether a router announced a host before that was heard of as a router itself. It is the router's next
+    /// originator (docs/development/adr/0041), to which no path may be known yet.
+    pub(crate) fn announced_first(&self, originator: IpAddr, host: Prefix) -> bool {
+        let announced = self
+            .nodes
+            .get(&originator)
+            .and_then(|node| node.attached.get(&host));
+        let router = self.nodes.get(&host.addr);
+        let times = announced.zip(router);
+        times.is_some_and(|(announced, router)| announced.since < router.known_since)
     }
 
     /// Records another copy of a TC.
@@ -242,10 +258,11 @@ impl Topology {
         self.remove_where(tc.originator, |_, expires| expires <= now);
     }
 
-    fn add_content(&mut self, tc: &Tc, expires: Time, limits: &Limits) {
+    fn add_content(&mut self, now: Time, tc: &Tc, expires: Time, limits: &Limits) {
         for (address, content) in &tc.content.neighbours {
             let tuple = Tuple {
                 content: *content,
+                since: now,
                 ansn: tc.ansn,
                 expires,
             };
@@ -258,6 +275,7 @@ impl Topology {
         for (prefix, content) in &tc.content.attached {
             let tuple = Tuple {
                 content: *content,
+                since: now,
                 ansn: tc.ansn,
                 expires,
             };
@@ -300,11 +318,18 @@ impl Topology {
         }
     }
 
-    fn set_attached(&mut self, originator: IpAddr, prefix: Prefix, tuple: Tuple<AttachedNetwork>) {
+    fn set_attached(
+        &mut self,
+        originator: IpAddr,
+        prefix: Prefix,
+        mut tuple: Tuple<AttachedNetwork>,
+    ) {
         let Some(node) = self.nodes.get_mut(&originator) else {
             return;
         };
-        let old = node.attached.insert(prefix, tuple);
+        let old = node.attached.get(&prefix).copied();
+        tuple.since = old.map_or(tuple.since, |old| old.since);
+        node.attached.insert(prefix, tuple);
         self.advertised += usize::from(old.is_none());
         if old.map(|old| old.content) != Some(tuple.content) {
             self.changed = true;

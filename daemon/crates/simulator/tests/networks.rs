@@ -257,6 +257,52 @@ fn attached_networks_are_reached_and_own_ones_kept() {
     );
 }
 
+/// A router's next originator is one of its addresses until the key behind the present one ends. Its neighbour has just
+/// sent a TC, so that the next one, which names the new originator, must wait.
+#[test]
+fn a_router_takes_up_its_next_originator_without_a_gap() {
+    let next: std::net::Ipv6Addr = "fd00::99".parse().unwrap();
+    let address = Prefix::host(next.into());
+    let attached = |text: &str, distance| olsrv2::Attached {
+        prefix: text.parse().unwrap(),
+        distance,
+        metric: Metric::MIN,
+    };
+    for seed in 0..20 {
+        let mut mesh = line(seed, Config::default(), 4);
+        let announcing = Config {
+            originator_v6: Some("fd00::4".parse().unwrap()),
+            attached: vec![attached("fd00::99/128", 0)],
+            ..Config::default()
+        };
+        let now = mesh.now();
+        mesh.act(3, |router| router.reconfigure(now, announcing.clone()));
+        mesh.run_for(seconds(2));
+        assert!(route(&mesh, 0, address).is_some());
+        let busy = Config {
+            originator_v6: Some("fd00::3".parse().unwrap()),
+            attached: vec![attached("fd98::/64", 1)],
+            ..Config::default()
+        };
+        let now = mesh.now();
+        mesh.act(2, |router| router.reconfigure(now, busy));
+        mesh.run_for(Duration::from_millis(50));
+        let renamed = Config {
+            originator_v6: Some(next),
+            ..Config::default()
+        };
+        let now = mesh.now();
+        mesh.act(3, |router| router.reconfigure(now, renamed));
+        for _ in 0..200 {
+            mesh.run_for(Duration::from_millis(10));
+            let at = mesh.now() - now;
+            assert!(route(&mesh, 0, address).is_some(), "seed {seed}: {at:?}");
+        }
+        let originator = route(&mesh, 0, address).map(|route| route.originator);
+        assert_eq!(originator, Some(next.into()));
+    }
+}
+
 fn route(mesh: &Mesh, node: NodeId, destination: Prefix) -> Option<olsrv2::RouteView> {
     let routes = mesh.router(node).unwrap().routes();
     routes

@@ -17,6 +17,7 @@ impl Node {
             ansn: tc.ansn,
             expires: now + tc.validity,
             advertises_all: tc.content.all,
+            known_since: now,
             advertised: tc.content.len(),
             seq: tc.seq,
             suspect: None,
