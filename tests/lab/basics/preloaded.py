@@ -13,8 +13,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from multiprocessing import connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import IO
@@ -31,6 +33,9 @@ _MS_REC, _MS_SLAVE, _MNT_DETACH = 0x4000, 0x80000, 2  # sys/mount.h
 _libc = ctypes.CDLL(None, use_errno=True)
 _context = multiprocessing.get_context("forkserver")
 _enabled = False
+_one_reader = threading.Lock()
+"""Held while statuses are read: a start reads those of all processes that have ended, and whoever reads one for a
+second time gets 255."""
 
 
 class Forked:
@@ -42,12 +47,13 @@ class Forked:
 
     def poll(self) -> int | None:
         """Return its status, negative for a signal, or None while it runs."""
-        return self._process.exitcode
+        with _one_reader:
+            return self._process.exitcode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until it has ended, and return its status. Raises TimeoutExpired after ``timeout`` seconds."""
-        self._process.join(timeout)
-        status = self._process.exitcode
+        connection.wait([self._process.sentinel], timeout)
+        status = self.poll()
         if status is None:
             raise subprocess.TimeoutExpired(self._process.name, timeout or 0.0)
         return status
@@ -96,7 +102,8 @@ def _start(namespace: str, argv: Sequence[str], outputs: tuple[str, str], enviro
     arguments = (namespace, list(argv), outputs, dict(environment), Path.cwd())
     # A daemon of multiprocessing: ended with the test run at the latest.
     process = _context.Process(target=_become, args=arguments, name=Path(argv[0]).name, daemon=True)
-    process.start()
+    with _one_reader:
+        process.start()
     return Forked(process)
 
 
