@@ -35,6 +35,7 @@ SERVICES = (
 CONFIG = f"""\
 [routing]
 interfaces = {json.dumps([vehicle.INTERFACE, *RADIOS])}
+telnet = "127.0.0.1:2009"
 
 [scheduling]
 profile = "governor"
