@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -66,7 +65,7 @@ class Plan:
         return [neighbour for neighbour in self.neighbours if neighbour.device == device]
 
 
-class OverlayRouter(Router, ABC):
+class OverlayRouter(Router):
     """What both makes have in common. ``configure`` writes all files."""
 
     def __init__(self, name: str, number: int, namespace: str, directory: Path) -> None:
@@ -115,14 +114,6 @@ class OverlayRouter(Router, ABC):
     @property
     def _public(self) -> bytes:
         return identity.x25519_public(identity.public_key_of(self.seed))
-
-    def _configuration(self, settings: str, interfaces: Iterable[str], each: str) -> str:
-        del settings, interfaces, each  # the plan says everything
-        return self._text()
-
-    @abstractmethod
-    def _text(self) -> str:
-        """Return the configuration file."""
 
     def _is_up(self) -> bool:
         shown = self.ip("-j", "-6", "address", "show", "to", self.address, check=False).stdout
@@ -216,7 +207,12 @@ class Overlayd(OverlayRouter):
         self.config.touch(mode=0o600)
         super().configure(settings, interfaces, each)
 
+    def _configuration(self, settings: str, interfaces: Iterable[str], each: str) -> str:
+        del settings, interfaces, each  # the plan says everything
+        return self._text()
+
     def _text(self) -> str:
+        """Return the configuration file."""
         parts = [
             f'key = "{self._key_file}"\npermit = "anybody"',
             f'[tun]\nname = "{_TUN}"',
