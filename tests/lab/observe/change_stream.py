@@ -14,6 +14,7 @@ _KEYS: Mapping[str, Sequence[str]] = {
     "node": ("originator",),
     "edge": ("from", "to"),
     "attached": ("prefix", "originator"),
+    "local_attached": ("prefix",),
     "route": ("destination",),
 }
 
@@ -47,6 +48,10 @@ class ChangeStream:
         self.ended = not data
         return bool(data)
 
+    def command(self, name: str, **fields: object) -> None:
+        """Send a command; what it changes or why it is refused follows in the stream."""
+        self._socket.sendall(json.dumps({"command": name, **fields}).encode() + b"\n")
+
     def close(self) -> None:
         """End the subscription; what was received stays."""
         self._socket.close()
@@ -70,7 +75,7 @@ class ChangeStream:
         elif line["type"] == "snapshot":
             self.snapshot = line
             for name, table in self.tables.items():
-                entries = line[f"{name}s" if name != "attached" else name]
+                entries = line[name if name.endswith("attached") else f"{name}s"]
                 table.update({_key(name, entry): entry for entry in entries})
         elif line["type"] == "change" and line["op"] == "set":
             self.tables[line["object"]][_key(line["object"], line)] = line

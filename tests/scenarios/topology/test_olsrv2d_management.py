@@ -11,7 +11,7 @@ from tests.lab.basics import programs
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.shell import run
 from tests.lab.net import namespaces, topology
-from tests.lab.node.routers import Mesh, accepting, running
+from tests.lab.node.routers import Mesh, Router, accepting, running
 
 CONVERGED = 60.0
 RECORDINGS = REPOSITORY / "tests" / "vectors" / "olsrd2"
@@ -89,6 +89,53 @@ def test_sighup_takes_up_and_gives_up_interfaces_and_networks() -> None:
         a.configure(interfaces=[])
         a.daemon.send_signal(signal.SIGHUP)
         b.wait_routes(set(), CONVERGED)
+
+
+def test_a_program_attaches_and_withdraws_networks_while_the_router_runs() -> None:
+    with Mesh(topology.line(["a", "b"])) as mesh:
+        a, b = mesh["a"], mesh["b"]
+        a.configure('[[attached]]\nprefix = "10.98.0.0/16"\n')
+        b.configure(accepting((prefix, a) for prefix in ("10.98.0.0/16", "10.99.0.0/16", "fd99::/64")))
+        mesh.start()
+        b.wait_routes(a.destinations | {"10.98.0.0/16"}, CONVERGED)
+        with a.stream() as program:
+            assert set(program.tables["local_attached"]) == {"10.98.0.0/16"}
+            program.command("attach", networks=[{"prefix": "10.99.0.0/16"}, {"prefix": "fd99::/64", "distance": 2}])
+            b.wait_routes(a.destinations | {"10.98.0.0/16", "10.99.0.0/16", "fd99::/64"}, CONVERGED)
+            b.wait_for("the distance", lambda: _distance(b, "fd99::/64") == 2, CONVERGED)
+            a.daemon.send_signal(signal.SIGHUP)
+            a.daemon.wait_ready()
+            program.command("withdraw", prefixes=["10.99.0.0/16"])
+            b.wait_routes(a.destinations | {"10.98.0.0/16", "fd99::/64"}, CONVERGED)
+        assert set(a.tables().tables["local_attached"]) == {"10.98.0.0/16", "fd99::/64"}
+
+
+def test_a_bad_command_changes_no_network() -> None:
+    with Mesh(topology.line(["a", "b"])) as mesh:
+        a = mesh["a"]
+        a.configure('[[attached]]\nprefix = "10.98.0.0/16"\n')
+        mesh.start()
+        bad: list[tuple[str, dict[str, object], str]] = [
+            ("attach", {"networks": [{"prefix": "fd99::/64"}, {"prefix": "10.1.1.1/16"}]}, '"10.1.1.1/16" is refused'),
+            ("attach", {"networks": [{"prefix": "fd99::/64", "metric": 0}]}, "metric = 0 of fd99::/64 is refused"),
+            ("attach", {"networks": [{"prefix": "fd99::/64", "distance": 256}]}, "256"),
+            ("attach", {"networks": [{"prefix": f"fd99::{one:x}/128"} for one in range(769)]}, "at most 768"),
+            ("attach", {}, "networks"),
+            ("withdraw", {"prefixes": ["10.98.0.0/16"]}, "the configuration file attaches 10.98.0.0/16"),
+        ]
+        with a.stream() as program:
+            for name, fields, reason in bad:
+                program.command(name, **fields)
+                while program.lines[-1]["type"] != "refused":
+                    assert program.drain()
+                assert reason in program.lines.pop()["reason"]
+        assert set(a.tables().tables["local_attached"]) == {"10.98.0.0/16"}
+
+
+def _distance(router: Router, prefix: str) -> int | None:
+    """Return the distance with which another router attaches a network, as ``router`` knows it."""
+    rows = json.loads(router.text.ask("/olsrv2info json attached_network"))["attached_network"]
+    return next((int(row["domain_distance"]) for row in rows if row["attached_net"] == prefix), None)
 
 
 def test_a_bad_file_at_sighup_leaves_the_last_good_state_in_force() -> None:

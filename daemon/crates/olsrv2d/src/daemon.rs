@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use daemonkit::{named, now, ServiceManager, Signals};
 use olsrv2::{Event, Family, InterfaceId, Prefix, RouteView, Router, Time};
 
+use crate::attachments::Attachments;
 use crate::config::Config;
 use crate::fib::Fib;
 use crate::links::Links;
@@ -40,6 +41,7 @@ pub struct Daemon {
     config: Config,
     first_sequence_number: u16,
     originators: Vec<IpAddr>,
+    attachments: Attachments,
     /// Networks of this machine outside the mesh.
     connected: Vec<Prefix>,
     reactor: Reactor,
@@ -99,6 +101,7 @@ impl Daemon {
             config,
             first_sequence_number,
             originators,
+            attachments: Attachments::default(),
             connected,
             reactor,
             signals,

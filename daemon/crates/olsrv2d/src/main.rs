@@ -3,6 +3,7 @@
 //! long to answer.
 #![forbid(unsafe_code)]
 
+mod attachments;
 mod config;
 mod daemon;
 mod fib;

@@ -303,6 +303,39 @@ fn a_router_takes_up_its_next_originator_without_a_gap() {
     }
 }
 
+/// A client's address moves from node 2 to node 1, which announces it before node 2 withdraws it.
+#[test]
+fn a_network_that_moves_has_a_route_all_the_time() {
+    let client: Prefix = "fd99::7/128".parse().unwrap();
+    let attached = olsrv2::Attached {
+        prefix: client,
+        distance: 1,
+        metric: Metric::MIN,
+    };
+    let mut mesh = line(4, Config::default(), 3);
+    let owner = |mesh: &Mesh| route(mesh, 0, client).map(|route| route.originator);
+    let attach = |mesh: &mut Mesh, node, networks: &[olsrv2::Attached]| {
+        let now = mesh.now();
+        mesh.act(node, |router| router.set_attached(now, networks.to_vec()));
+    };
+    attach(&mut mesh, 2, &[attached]);
+    mesh.run_for(seconds(1));
+    assert_eq!(owner(&mesh), Some(mesh.originator(2, Family::V6)));
+    let step = Duration::from_millis(10);
+    for moved in [false, true] {
+        let (node, networks): (_, &[_]) = if moved { (2, &[]) } else { (1, &[attached]) };
+        attach(&mut mesh, node, networks);
+        for _ in 0..100 {
+            mesh.run_for(step);
+            assert!(owner(&mesh).is_some(), "no route at {:?}", mesh.now());
+        }
+        assert_eq!(owner(&mesh), Some(mesh.originator(1, Family::V6)));
+    }
+    attach(&mut mesh, 1, &[]);
+    mesh.run_for(seconds(1));
+    assert_eq!(owner(&mesh), None, "a withdrawal takes a second at most");
+}
+
 fn route(mesh: &Mesh, node: NodeId, destination: Prefix) -> Option<olsrv2::RouteView> {
     let routes = mesh.router(node).unwrap().routes();
     routes

@@ -154,6 +154,12 @@ impl Instance {
         messages.unwrap_or_default()
     }
 
+    /// Applies a changed local attached network set. A network of this router's own needs no route to another's.
+    pub(crate) fn attached_changed(&mut self, ctx: &mut Context) {
+        self.dirty = true;
+        self.trigger_tc(ctx);
+    }
+
     /// Triggers HELLOs on those interfaces to which the change matters (RFC 6130, section 13).
     pub(super) fn trigger_hellos(
         &mut self,

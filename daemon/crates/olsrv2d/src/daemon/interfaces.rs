@@ -93,13 +93,15 @@ impl Daemon {
         let originators = originators(&self.config, &self.links);
         let before = std::mem::replace(&mut self.originators, originators);
         self.connected = self.links.connected(&self.config.interfaces);
-        let config = self.config.router(
+        let mut config = self.config.router(
             &self.originators,
             &self.connected,
             self.first_sequence_number,
         );
+        // The announced networks are the router's until `announce` changes them.
+        config.attached.clone_from(&self.router.config().attached);
         self.router.reconfigure(now, config);
-        self.drain(now);
+        self.announce(now);
         if self.originators != before {
             self.log_originators();
             if let Some(changes) = &mut self.changes {

@@ -77,14 +77,58 @@ impl Daemon {
             return;
         };
         for request in changes.serve(number, &self.reactor) {
-            match request {
-                Request::Trust(addresses) => self.router.set_trusted(addresses),
-                Request::Refusals => {
-                    let names = self.manet.names();
-                    let reported = refusals(&self.router.refusals(now), now, names);
-                    changes.publish_refusals(&self.reactor, number, now, reported);
+            if let Err(reason) = self.carry_out_request(number, now, request) {
+                if let Some(changes) = &mut self.changes {
+                    changes.refuse(&self.reactor, number, &reason);
                 }
             }
+        }
+    }
+
+    fn carry_out_request(
+        &mut self,
+        number: u32,
+        now: Time,
+        request: Request,
+    ) -> Result<(), String> {
+        match request {
+            Request::Trust(addresses) => self.router.set_trusted(addresses),
+            Request::Refusals => self.report_refusals(number, now),
+            Request::Attach(networks) => {
+                self.attachments.attach(&networks)?;
+                self.announce(now);
+            }
+            Request::Withdraw(prefixes) => {
+                let configured = &self.config.attached;
+                self.attachments.withdraw(&prefixes, configured)?;
+                self.announce(now);
+            }
+        }
+        Ok(())
+    }
+
+    fn report_refusals(&mut self, number: u32, now: Time) {
+        if let Some(changes) = &mut self.changes {
+            let names = self.manet.names();
+            let reported = refusals(&self.router.refusals(now), now, names);
+            changes.publish_refusals(&self.reactor, number, now, reported);
+        }
+    }
+
+    /// Announces the networks of the configuration file and those of programs, and publishes what changed.
+    pub(super) fn announce(&mut self, now: Time) {
+        let before = self.router.config().attached.clone();
+        let wanted = self.attachments.over(&self.config.attached);
+        self.router.set_attached(now, wanted.clone());
+        self.drain(now);
+        for gone in before.iter().filter(|one| {
+            let mut prefixes = wanted.iter().map(|other| other.prefix);
+            !prefixes.any(|prefix| prefix == one.prefix)
+        }) {
+            self.publish(now, &Object::LocalAttached(gone), false);
+        }
+        for set in wanted.iter().filter(|one| !before.contains(one)) {
+            self.publish(now, &Object::LocalAttached(set), true);
         }
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use olsrv2::{
-    AttachedView, Counters, EdgeView, LinkView, NeighbourView, NodeView, Prefix, RouteView, Time,
+    Attached, AttachedView, Counters, EdgeView, LinkView, NeighbourView, NodeView, Prefix,
+    RouteView, Time,
 };
 use serde_json::{json, Map, Value};
 
@@ -30,8 +31,10 @@ pub enum Object<'a> {
     Node(&'a NodeView),
     /// An edge.
     Edge(&'a EdgeView),
-    /// An attached network.
+    /// An attached network of another router.
     Attached(&'a AttachedView),
+    /// A network that this router announces.
+    LocalAttached(&'a Attached),
 }
 
 /// Counters of the daemon, in addition to those of the router.
@@ -87,6 +90,12 @@ pub fn snapshot(
         "attached",
         names,
         state.attached.iter().map(Object::Attached),
+    );
+    list(
+        &mut text,
+        "local_attached",
+        names,
+        state.local_attached.iter().map(Object::LocalAttached),
     );
     list(&mut text, "routes", names, state.routes.iter().map(route));
     let counters = counters(&state.counters, counted, readers_dropped);
@@ -169,6 +178,7 @@ pub fn describe(object: &Object, names: &Names) -> (&'static str, Map<String, Va
             json!({"from": view.from, "to": view.to, "metric": view.metric.get()}),
         ),
         Object::Attached(view) => ("attached", attached(view)),
+        Object::LocalAttached(network) => ("local_attached", local_attached(network)),
     };
     match value {
         Value::Object(fields) => (kind, fields),
@@ -220,6 +230,14 @@ fn attached(view: &AttachedView) -> Value {
         "originator": view.originator,
         "distance": view.distance,
         "metric": view.metric.get(),
+    })
+}
+
+fn local_attached(network: &Attached) -> Value {
+    json!({
+        "prefix": network.prefix.to_string(),
+        "distance": network.distance,
+        "metric": network.metric.get(),
     })
 }
 

@@ -14,6 +14,7 @@ use serde_json::{json, Map, Value};
 
 use super::change_lines::{describe, hello, line, micros, snapshot, DaemonCounters, Names, Object};
 use super::state::State;
+use crate::attachments::Named;
 use crate::reactor::{Reactor, Token};
 
 /// Largest number of addresses that a reader may name as trusted: three for each of ten thousand routers.
@@ -34,6 +35,10 @@ pub enum Request {
     Trust(BTreeSet<IpAddr>),
     /// Send the recent refusals.
     Refusals,
+    /// Announce these networks too.
+    Attach(Vec<Named>),
+    /// Announce these prefixes no longer.
+    Withdraw(Vec<String>),
 }
 
 /// A line that a reader sent.
@@ -46,6 +51,27 @@ enum Command {
         more: bool,
     },
     Refusals,
+    Attach {
+        networks: Vec<Named>,
+    },
+    Withdraw {
+        prefixes: Vec<String>,
+    },
+}
+
+impl Command {
+    /// Returns the right that a reader needs for the command; `None` if every reader may send it.
+    fn right(&self) -> Option<&'static str> {
+        match self {
+            Self::Trust { .. } => {
+                Some("trust: only root and olsrv2d's own user may say whom to trust")
+            }
+            Self::Attach { .. } | Self::Withdraw { .. } => {
+                Some("only root and olsrv2d's own user may attach and withdraw networks")
+            }
+            Self::Refusals => None,
+        }
+    }
 }
 
 impl Changes {
@@ -98,10 +124,7 @@ impl Changes {
         for said in self.readers.serve(number, reactor) {
             match self.read(number, &said) {
                 Ok(request) => requests.extend(request),
-                Err(reason) => {
-                    let refused = json!({"type": "refused", "reason": reason});
-                    self.readers.answer(number, &line(&refused), reactor);
-                }
+                Err(reason) => self.refuse(reactor, number, &reason),
             }
         }
         if self.readers.connection(number).is_none() {
@@ -111,14 +134,15 @@ impl Changes {
     }
 
     fn read(&mut self, number: u32, said: &[u8]) -> Result<Option<Request>, String> {
-        match serde_json::from_slice(said).map_err(|error| error.to_string())? {
+        let command: Command = serde_json::from_slice(said).map_err(|error| error.to_string())?;
+        if let Some(right) = command.right().filter(|_| !self.may_command(number)) {
+            return Err(right.into());
+        }
+        match command {
             Command::Refusals => Ok(Some(Request::Refusals)),
+            Command::Attach { networks } => Ok(Some(Request::Attach(networks))),
+            Command::Withdraw { prefixes } => Ok(Some(Request::Withdraw(prefixes))),
             Command::Trust { addresses, more } => {
-                if !self.may_command(number) {
-                    return Err(
-                        "trust: only root and olsrv2d's own user may say whom to trust".into(),
-                    );
-                }
                 let mut trusted = self.trusted.remove(&number).unwrap_or_default();
                 trusted.extend(addresses);
                 if trusted.len() > TRUSTED_MAX {
@@ -139,6 +163,12 @@ impl Changes {
         let peer = connection.and_then(|peer| rustix::net::sockopt::socket_peercred(peer).ok());
         let own = rustix::process::geteuid();
         peer.is_some_and(|peer| peer.uid.is_root() || peer.uid == own)
+    }
+
+    /// Answers one reader that its command is not carried out.
+    pub fn refuse(&mut self, reactor: &Reactor, number: u32, reason: &str) {
+        let refused = json!({"type": "refused", "reason": reason});
+        self.readers.answer(number, &line(&refused), reactor);
     }
 
     /// Sends the recent refusals to one reader.

@@ -158,7 +158,7 @@ fn nodes(state: &State, family: Family, own: IpAddr) -> [Piece; 4] {
         ),
         each(
             state,
-            |state| &state.config.attached,
+            |state| &state.local_attached,
             move |state, lan: &Attached| {
                 is_ours(lan.prefix).then(|| attached_entry(state, own, lan.prefix, "lan"))
             },
@@ -217,7 +217,7 @@ fn links(state: &State, family: Family, own: IpAddr) -> [Piece; 4] {
         ),
         each(
             state,
-            |state| &state.config.attached,
+            |state| &state.local_attached,
             move |_, lan: &Attached| {
                 let (metric, distance) = (lan.metric.get(), lan.distance);
                 is_ours(lan.prefix).then(|| network_link(own, lan.prefix, metric, distance, "lan"))

@@ -108,7 +108,7 @@ pub fn olsrv2info(state: &State, subject: &str) -> Option<Table> {
         "attached_network" => {
             Table::of("attached_network", state, |state| &state.attached, attached)
         }
-        "lan" => Table::of("lan", state, |state| &state.config.attached, lan),
+        "lan" => Table::of("lan", state, |state| &state.local_attached, lan),
         "route" => Table::of("route", state, |state| &state.routes, route_row),
         _ => return None,
     })

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use olsrv2::{
-    AttachedView, Counters, EdgeView, Family, InterfaceId, LinkView, Metric, NeighbourView,
-    NodeView, Prefix, Refusal, RouteView, Router, Time, TwoHopView,
+    Attached, AttachedView, Counters, EdgeView, Family, InterfaceId, LinkView, Metric,
+    NeighbourView, NodeView, Prefix, Refusal, RouteView, Router, Time, TwoHopView,
 };
 
 use crate::config::Config;
@@ -54,6 +54,8 @@ pub struct State {
     pub edges: Vec<EdgeView>,
     /// Attached network sets.
     pub attached: Vec<AttachedView>,
+    /// The local attached network set: what this router announces.
+    pub local_attached: Vec<Attached>,
     /// Routing sets.
     pub routes: Vec<RouteView>,
     /// Destinations whose route the kernel has.
@@ -102,6 +104,7 @@ impl State {
             nodes: router.nodes(),
             edges: router.edges(),
             attached: router.attached(),
+            local_attached: router.config().attached.clone(),
             routes,
             installed,
             stations: radio.map(stations).unwrap_or_default(),

@@ -64,6 +64,7 @@ fn node_a() -> State {
         nodes: Vec::new(),
         edges: Vec::new(),
         attached: Vec::new(),
+        local_attached: Vec::new(),
         routes: Vec::new(),
         installed: BTreeSet::new(),
         stations: Vec::new(),
