@@ -30,6 +30,7 @@ from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.kernel import KernelSide, watch
 from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.modes import ModeChoice
+from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
@@ -39,6 +40,7 @@ from meshsec.agent.start import Start
 from meshsec.core.channels.actions import Action, Side
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
+from meshsec.core.config.networks import configured_networks
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
@@ -62,7 +64,9 @@ class Agent:
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
         engine = Engine(card, backend, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
-        engine.known.rules.perimeter = settings.routing.perimeter
+        networks = configured_networks(settings.routing, settings.policy)
+        engine.known.rules.perimeter = networks.perimeter
+        engine.known.networks.configure(networks.device, (one.prefix for one in networks.own), networks.grants)
         engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
@@ -75,9 +79,13 @@ class Agent:
         self.ike = IkeSide(self._ike_daemon(), keys, outside)
         self.ports = IkePorts(settings.ike.daemon.traits)
         self.routing = Routing(settings.routing, self._on_router)
+        self.routing.announce(networks.own)
         self.kernel = KernelSide(start.cards, backend, settings.routing.interfaces, self.driver.post, self._notifier)
         self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
+        self.networks = NetworksSide(
+            card.address, backend, settings.routing.interfaces, self.driver.post, used=bool(networks.device)
+        )
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
@@ -86,6 +94,7 @@ class Agent:
             Side.KERNEL: self.kernel.apply_rules,
             Side.IKE: self.ike.actions.carry_out,
             Side.OVERLAY: self.overlay.carry_out,
+            Side.NETWORKS: self.networks.carry_out,
         }
         self._requests = Requests(
             Sides(
@@ -125,7 +134,11 @@ class Agent:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 await self.kernel.assign_addresses()
-                found = (*await self.kernel.predecessors_rules(), *await self.overlay.found())
+                found = (
+                    *await self.kernel.predecessors_rules(),
+                    *await self.overlay.found(),
+                    *await self.networks.found(),
+                )
                 self.driver.learn(await self.modes.load())
                 await self.trust.reload()
                 for event in found:  # in one turn with the peers, so that the first rules contain both
@@ -135,6 +148,7 @@ class Agent:
                 tasks.create_task(self._give_back())
                 tasks.create_task(self.kernel.watch_rules())
                 tasks.create_task(self.overlay.watch_routes())
+                tasks.create_task(self.networks.watch_routes())
                 tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.fleet.run())

@@ -16,11 +16,15 @@ from meshsec.cli.app import App
 from meshsec.core.channels import nft_rules
 from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
 from meshsec.core.config.accepted_networks import resolve
+from meshsec.core.config.networks import ConfiguredNetworks, configured_networks, only_open
+from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.formats import chrony, drop_ins, overlayd, routers
+from meshsec.core.networks.networks import Networks
 from meshsec.core.scheduling.profiles import Profile
-from meshsec.core.values.model import Address, Card, EspBackend, Network
+from meshsec.core.values.model import PEER_NEXT, Address, Card, EspBackend, Network, Peer
+from meshsec.core.values.networks import BehindNodes
 
 _KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "swanctl", "libreswan", "nftables", "chrony", "systemd")
 _SEVERAL = ("systemd", "libreswan", "swanctl")
@@ -73,7 +77,7 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
             text = olsrv2d(app, backend)
         case "olsrd2":
             _refuse_weights(app)
-            text = routers.olsrd2(_announcing(app, backend), app.card, backend)
+            text = routers.olsrd2(_announcing(app, backend, app.settings.routing), app.card, backend)
         case "strongswan":
             text = _strongswan(app, backend)
         case _:
@@ -83,7 +87,8 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
 
 def olsrv2d(app: App, backend: EspBackend) -> str:
     """Return the text of olsrv2d.toml that follows from the configuration and the trust store."""
-    return routers.olsrv2d(_announcing(app, backend), app.card, backend, _accepted(app))
+    routing = only_open(app.settings.routing, app.settings.policy)  # meshsecd announces the others
+    return routers.olsrv2d(_announcing(app, backend, routing), app.card, backend, _accepted(app))
 
 
 def _several(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -> None:
@@ -160,19 +165,18 @@ def _backend(app: App) -> EspBackend:
     return found.backend
 
 
-def _announcing(app: App, backend: EspBackend) -> Settings:
-    return replace(app.settings, routing=routers.with_next(app.settings.routing, app.next_card, backend))
+def _announcing(app: App, backend: EspBackend, routing: RoutingSettings) -> Settings:
+    """Return the settings of a router, which announces the address of this node's next key, too."""
+    return replace(app.settings, routing=routers.with_next(routing, app.next_card, backend))
 
 
 def _accepted(app: App) -> Mapping[Network, tuple[Address, ...]]:
     """Return from which originators networks are taken; what cannot be resolved is reported and left out."""
-    if not app.settings.routing.accept:
+    opened = only_open(app.settings.routing, app.settings.policy).accept
+    if not opened:
         return {}
     found = trusted.load(app)
-    cards: dict[str, list[Card]] = {}
-    for name, peer in found.peers.items():
-        cards.setdefault(name.rstrip("~"), []).append(peer.card)
-    accepted = resolve(app.settings.routing.accept, cards)
+    accepted = resolve(opened, _cards_by_peer(found.peers))
     for problem in (*map(str, found.problems), *accepted.problems):
         click.echo(f"left out: {problem}", err=True)
     return accepted.networks
@@ -183,6 +187,20 @@ def _strongswan(app: App, backend: EspBackend) -> str:
     return strongswan_conf.render(backend, Path(app.settings.ike.vici), plugins=plugins)
 
 
+def _behind(configured: ConfiguredNetworks, peers: Mapping[str, Peer]) -> BehindNodes:
+    networks = Networks()
+    networks.configure(configured.device, (one.prefix for one in configured.own), configured.grants)
+    return networks.behind(_cards_by_peer(peers))
+
+
+def _cards_by_peer(peers: Mapping[str, Peer]) -> dict[str, list[Card]]:
+    """Return the cards of a peer's present and next key, by its name."""
+    cards: dict[str, list[Card]] = {}
+    for name, peer in peers.items():
+        cards.setdefault(name.rstrip(PEER_NEXT), []).append(peer.card)
+    return cards
+
+
 def _nftables(app: App, backend: EspBackend) -> str:
     found = trusted.load(app)
     trusted.tell_problems(found)
@@ -190,11 +208,11 @@ def _nftables(app: App, backend: EspBackend) -> str:
     cards = [peer.card for peer in peers.values()]
     protected = (address for card in cards for address in addresses(card))
     locators = (card.locator for card in cards)
-    overlay = app.settings.overlay
+    overlay, networks = app.settings.overlay, configured_networks(app.settings.routing, app.settings.policy)
     rules = with_overlay(
         with_next(rules_spec(app.card, protected, locators, backend, app.settings.policy), app.next_card),
         overlay.device if overlay.enabled else "",
         (card.address for card in cards),
     )
-    rules = within(rules, app.settings.routing.perimeter)
+    rules = replace(within(rules, networks.perimeter), behind=_behind(networks, peers))
     return nft_rules.render(in_doubt(rules) if found.problems else rules)

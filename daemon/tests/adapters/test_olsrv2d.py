@@ -11,8 +11,15 @@ from typing import Any, Self
 import pytest
 
 from meshsec.adapters.routing import olsrv2d as module
-from meshsec.adapters.routing.olsrv2d import Olsrv2d, RouterEvent
-from meshsec.core.channels.events import RouterDown, RouteRemoved, RouteSet, RoutesReset
+from meshsec.adapters.routing.olsrv2d import Olsrv2d
+from meshsec.core.channels.events import (
+    AnnouncementsReset,
+    RouterDown,
+    RouteRemoved,
+    RouterEvent,
+    RouteSet,
+    RoutesReset,
+)
 from meshsec.core.values.refusals import Refusal, Source
 
 FAR = IPv6Network("fd00::c/128")
@@ -109,7 +116,15 @@ class Listener:
     def __init__(self, path: Path) -> None:
         self.client = Olsrv2d(path)
         self.events: asyncio.Queue[RouterEvent] = asyncio.Queue()
-        self.task = asyncio.create_task(self.client.run(self.events.put_nowait))
+        self.networks: list[AnnouncementsReset] = []
+        """The networks of each snapshot."""
+        self.task = asyncio.create_task(self.client.run(self._take))
+
+    def _take(self, event: RouterEvent) -> None:
+        if isinstance(event, AnnouncementsReset):
+            self.networks.append(event)
+        else:
+            self.events.put_nowait(event)
 
     async def next(self) -> RouterEvent:
         async with asyncio.timeout(60):

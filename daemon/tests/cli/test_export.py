@@ -28,7 +28,18 @@ def own(meshsec: Meshsec) -> dict[str, Any]:
     return view
 
 
-def test_the_configuration_of_olsrv2d_is_exported(meshsec: Meshsec, own: dict[str, Any]) -> None:
+def open_networks(tmp_path: Path, *prefixes: str) -> None:
+    """Have the policy of node a open networks, which the router then carries in the clear."""
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(f"{config.read_text()}\n[policy]\nopen_networks = {json.dumps(prefixes)}\n")
+
+
+def test_a_protected_network_is_not_the_routers(meshsec: Meshsec) -> None:
+    assert "attached" not in tomllib.loads(meshsec("export", "olsrv2d").stdout)
+
+
+def test_the_configuration_of_olsrv2d_is_exported(meshsec: Meshsec, own: dict[str, Any], tmp_path: Path) -> None:
+    open_networks(tmp_path, "10.9.0.0/16")
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
     assert exported == {
         "originators": [own["locator"], "10.77.0.1"],
@@ -64,6 +75,8 @@ def test_networks_are_taken_from_the_addresses_on_a_peers_card(meshsec: Meshsec,
     networks = ("0.0.0.0/0", ["b"]), ("::/0", ["b", "c", "fd77::9"]), ("10.4.0.0/16", ["c"]), ("10.5.0.0/16", ["d"])
     entries = ", ".join(f'{{ prefix = "{prefix}", from = {json.dumps(names)} }}' for prefix, names in networks)
     config.write_text(config.read_text().replace("[routing]", f"[routing]\naccept = [{entries}]"))
+    assert "network" not in tomllib.loads(meshsec("export", "olsrv2d").stdout)["accept"]
+    open_networks(tmp_path, *(prefix for prefix, _ in networks))
     assert meshsec("peer", "add", "b", card(boat)).exit_code == 0
     assert meshsec("peer", "add", "c", card(without_ipv4(tmp_path / "c"))).exit_code == 0
     shown = {name: json.loads(meshsec("peer", "show", name, "--json").stdout) for name in "bc"}
@@ -117,6 +130,7 @@ metric = "hop"
 """
     before, _, after = config.read_text().partition("[routing]")
     config.write_text(f"{before}[routing]\n{routing}{after.partition('[ike]')[2]}")
+    open_networks(tmp_path, "10.9.0.0/16")
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
     assert (exported["metric"], exported["willingness"]) == (5000, 3)
     assert exported["interface"] == [
@@ -461,7 +475,10 @@ def test_libreswan_has_esp_in_the_kernel_alone(meshsec: Meshsec) -> None:
     assert (done.exit_code, "libreswan has ESP in the kernel alone" in done.output) == (1, True)
 
 
-def test_the_next_key_is_announced_as_an_address_of_this_router(meshsec: Meshsec, own: dict[str, Any]) -> None:
+def test_the_next_key_is_announced_as_an_address_of_this_router(
+    meshsec: Meshsec, own: dict[str, Any], tmp_path: Path
+) -> None:
+    open_networks(tmp_path, "10.9.0.0/16")
     following = json.loads(meshsec("key", "next", "--json").stdout)
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
     assert exported["originators"][0] == own["locator"]

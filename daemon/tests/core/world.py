@@ -19,6 +19,7 @@ from meshsec.core.channels.actions import (
     LoadConnection,
     LoadKey,
     OverlayAction,
+    RouteNetworks,
     Terminate,
     UnloadConnection,
 )
@@ -246,7 +247,7 @@ class Station:
         elif isinstance(action, Terminate):
             self._terminate(action)
         else:
-            assert not isinstance(action, OverlayAction), "stations have no overlay"
+            assert not isinstance(action, OverlayAction | RouteNetworks), "stations have neither overlay nor networks"
             self._apply(action)
             self.tell(ActionDone(action))
 

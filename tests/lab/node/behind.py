@@ -6,31 +6,45 @@ from tests.lab.basics.shell import run
 from tests.lab.net.links import End, Link
 from tests.lab.node.node import Node
 
-NETWORK, NETWORK4 = "2001:db8:9::/64", "192.168.9.0/24"
+_WITHOUT_DAD = {True: ["nodad"], False: []}
 INTERFACE = "lan0"
 """The node's interface to the host."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """The host: its namespace and its two addresses. The node is its gateway."""
+    """The host: its namespace and the number of its networks. The node is its gateway."""
 
     namespace: str
-    address: str = "2001:db8:9::5"
-    ipv4: str = "192.168.9.5"
+    number: int = 9
+
+    @property
+    def networks(self) -> tuple[str, str]:
+        """Return the networks that it shares with the node, IPv6 first."""
+        return f"2001:db8:{self.number}::/64", f"192.168.{self.number}.0/24"
+
+    @property
+    def address(self) -> str:
+        """Return its IPv6 address."""
+        return f"2001:db8:{self.number}::5"
+
+    @property
+    def ipv4(self) -> str:
+        """Return its IPv4 address."""
+        return f"192.168.{self.number}.5"
 
     @classmethod
-    def behind(cls, node: Node, namespace: str) -> "Host":
+    def behind(cls, node: Node, namespace: str, number: int = 9) -> "Host":
         """Connect a node to the host in this namespace, which has no interface yet, by a cable."""
-        host = cls(namespace)
+        host = cls(namespace, number)
         Link.create(End(node.namespace, INTERFACE), End(host.namespace, "eth0"))
         ends = ((node.namespace, INTERFACE, 1), (host.namespace, "eth0", 5))
         for end, interface, suffix in ends:
-            addresses = f"2001:db8:9::{suffix}/64", f"192.168.9.{suffix}/24"
+            addresses = f"2001:db8:{number}::{suffix}/64", f"192.168.{number}.{suffix}/24"
             for address in addresses:
-                run(["ip", "-n", end, "address", "add", address, "dev", interface])
-        run(["ip", "-n", host.namespace, "route", "add", "default", "via", "192.168.9.1"])
-        run(["ip", "-n", host.namespace, "route", "add", "default", "via", "2001:db8:9::1"])
+                run(["ip", "-n", end, "address", "add", address, "dev", interface, *_WITHOUT_DAD[":" in address]])
+        run(["ip", "-n", host.namespace, "route", "add", "default", "via", f"192.168.{number}.1"])
+        run(["ip", "-n", host.namespace, "route", "add", "default", "via", f"2001:db8:{number}::1"])
         return host
 
 

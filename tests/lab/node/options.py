@@ -23,6 +23,10 @@ class Options:
     """Whether the node has the overlay besides ESP."""
     libreswan: str = ""
     """The Debian suite whose libreswan speaks IKE (``libreswan.suites``); empty: strongSwan."""
+    attached: Sequence[str] = ()
+    """Networks behind the node."""
+    accept: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Networks of others, with the peers that may speak for each."""
     esp: str = "auto"
     """Where ESP is to run: the setting ``esp``."""
 
@@ -33,6 +37,9 @@ def configuration(name: str, number: int, options: Options, interfaces: Sequence
     lines += [f'ipv4 = "10.77.{number >> 8}.{number & 255}"'] if options.ipv4 else []
     lines += ["", "[routing]", f'daemon = "{options.routing_daemon}"', f"interfaces = {json.dumps(interfaces)}"]
     lines += [f'socket = "{sockets}/changes.sock"']
+    lines += [f"attached = {_toml([{'prefix': one} for one in options.attached])}"] if options.attached else []
+    accepted = [{"prefix": prefix, "from": list(peers)} for prefix, peers in options.accept.items()]
+    lines += [f"accept = {_toml(accepted)}"] if accepted else []
     lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{sockets}"']
     lines += ["", "[ike]", f'esp = "{options.esp}"', *(['daemon = "libreswan"'] if options.libreswan else [])]
     lines += [f'pluto = "{sockets}/pluto.ctl"']

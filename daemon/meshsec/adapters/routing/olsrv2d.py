@@ -6,14 +6,23 @@ sends the trusted addresses at each connection and after each change, and asks w
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from meshsec.core.channels.events import RouterDown, RouteRemoved, RouteSet, RoutesReset
+from meshsec.adapters.routing.olsrv2d_networks import LocalNetwork, LocalNetworks, RawAttached, RawLocal, announcement
+from meshsec.adapters.routing.olsrv2d_networks import event as network_event
+from meshsec.core.channels.events import (
+    AnnouncementsReset,
+    RouterDown,
+    RouteRemoved,
+    RouterEvent,
+    RouteSet,
+    RoutesReset,
+)
 from meshsec.core.values.model import Address, Edge, Neighbour, Network, Route
 from meshsec.core.values.refusals import Refusal, Source
 from meshsec.core.values.topology import Topology
@@ -35,8 +44,6 @@ PORTION = 1024
 
 ANSWER_TIMEOUT = 5.0
 """Seconds to wait for an answer. An olsrv2d that does not know the question does not answer."""
-
-RouterEvent = RoutesReset | RouteSet | RouteRemoved | RouterDown
 
 
 class StreamError(Exception):
@@ -85,6 +92,8 @@ class _Snapshot(msgspec.Struct, tag="snapshot"):
     neighbours: list[_Neighbour] = []
     nodes: list[_Node] = []
     edges: list[_Edge] = []
+    attached: list[RawAttached] = []
+    local_attached: list[RawLocal] = []
 
 
 class _Change(msgspec.Struct, tag="change"):
@@ -138,6 +147,7 @@ class Olsrv2d:
         self._asked: deque[asyncio.Future[tuple[Refusal, ...]]] = deque()
         self._trusted: frozenset[Address] | None = None
         """The trusted addresses; None until they are known. What a predecessor sent stays in force."""
+        self._local = LocalNetworks()
         self._clear()
 
     def _clear(self) -> None:
@@ -177,6 +187,15 @@ class Olsrv2d:
         if self._writer and self._trusted is not None:
             self._writer.writelines(_encoder.encode(portion) + b"\n" for portion in _portions(self._trusted))
 
+    def announce(self, networks: Iterable[LocalNetwork]) -> None:
+        """Set the networks that olsrv2d announces beside those of its file. They are sent again where they lack."""
+        self._local.want(networks)
+        self._send_local()
+
+    def _send_local(self) -> None:
+        if self._writer:
+            self._writer.writelines(_encoder.encode(command) + b"\n" for command in self._local.commands())
+
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; empty if it does not answer."""
         if self._writer is None:
@@ -199,6 +218,7 @@ class Olsrv2d:
                     pause = RECONNECT_FIRST
                     self._writer = writer
                     self._tell_trusted()
+                    self._send_local()
                     await self._follow(reader, on_event)
                 finally:
                     self._writer = None
@@ -226,12 +246,14 @@ class Olsrv2d:
         self._take_snapshot(snapshot)
         routes = (_to_route(route, None) for route in snapshot.routes if route.installed)
         on_event(RoutesReset({route.destination: route for route in routes}))
+        on_event(AnnouncementsReset(tuple(map(announcement, snapshot.attached))))
 
     def _take_snapshot(self, snapshot: _Snapshot) -> None:
         for neighbour in snapshot.neighbours:
             self._put_neighbour(neighbour)
         self._nodes = {node.originator: ip_address(node.originator) for node in snapshot.nodes}
         self._edges = {(edge.source, edge.target): _to_edge(edge) for edge in snapshot.edges}
+        self._local.reset(snapshot.local_attached)
 
     async def _follow(self, reader: asyncio.StreamReader, on_event: Callable[[RouterEvent], None]) -> None:
         while True:
@@ -258,7 +280,14 @@ class Olsrv2d:
     def _change(self, change: _Change, text: bytes) -> RouterEvent | None:
         if change.object == "route":
             return _route_event(_route.decode(text), change)
-        take = {"neighbour": self._on_neighbour, "node": self._on_node, "edge": self._on_edge}.get(change.object)
+        if change.object == "attached":
+            return network_event(text, change.op == "set")
+        take = {
+            "neighbour": self._on_neighbour,
+            "node": self._on_node,
+            "edge": self._on_edge,
+            "local_attached": self._local.change,
+        }.get(change.object)
         if take:
             take(text, change.op == "set")
         return None

@@ -8,8 +8,9 @@ from typing import Protocol
 from meshsec.adapters.kernel import netlink
 from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
-from meshsec.core.channels.events import Event, RouterDown, RouteRemoved, RouteSet, RoutesReset
-from meshsec.core.config.routing_settings import Endpoint, RoutingDaemon, RoutingSettings
+from meshsec.adapters.routing.olsrv2d_networks import LocalNetwork
+from meshsec.core.channels.events import Event, RouterDown, RouterEvent
+from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings
 from meshsec.core.values.model import Card, Network
 from meshsec.core.values.refusals import Refusal
 from meshsec.core.values.topology import Topology
@@ -18,8 +19,6 @@ ROUTE_PROTOCOL = 100
 """The rtnetlink protocol number of both daemons' routes."""
 
 _log = logging.getLogger(__name__)
-
-RouterEvent = RoutesReset | RouteSet | RouteRemoved | RouterDown
 
 
 class _Router(Protocol):
@@ -58,6 +57,14 @@ class Routing:
         """Set whose entries keep their place when olsrv2d's tables are full; olsrd2 has no such setting."""
         if isinstance(self._router, Olsrv2d):
             self._router.trust({one for card in cards for one in (card.address, card.locator, card.ipv4) if one})
+
+    def announce(self, networks: Iterable[AttachedNetwork]) -> None:
+        """Set the networks behind this node that olsrv2d announces, beside those of its configuration file.
+
+        olsrd2 has them in its configuration file.
+        """
+        if isinstance(self._router, Olsrv2d):
+            self._router.announce(LocalNetwork(one.prefix, one.distance, one.metric or 1) for one in networks)
 
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; olsrd2 does not report it."""

@@ -11,6 +11,7 @@ from ipaddress import IPv6Address
 from typing import ClassVar, NamedTuple
 
 from meshsec.core.values.model import ConnectionSpec, RulesSpec
+from meshsec.core.values.networks import TunnelRoute
 
 
 class Side(Enum):
@@ -19,6 +20,7 @@ class Side(Enum):
     KERNEL = auto()
     IKE = auto()
     OVERLAY = auto()
+    NETWORKS = auto()
 
 
 class Kind(Enum):
@@ -28,6 +30,7 @@ class Kind(Enum):
     PERMIT = auto()
     KEEP = auto()
     OVERLAY_ROUTES = auto()
+    TUNNEL = auto()
     KEY = auto()
     CONNECTION = auto()
     INITIATE = auto()
@@ -223,14 +226,30 @@ class RouteOverlay:
         return Label("route-overlay", None, _listed(self.addresses))
 
 
+@dataclass(frozen=True, slots=True)
+class RouteNetworks:
+    """Route packets to these destinations into the tunnel to their peer, and no others."""
+
+    side: ClassVar = Side.NETWORKS
+    subject: ClassVar = Subject(Kind.TUNNEL)
+    why: ClassVar = "the routes to networks behind peers are not those that the announcements and the channels ask for"
+    routes: frozenset[TunnelRoute]
+
+    @property
+    def label(self) -> Label:
+        """Return the words for plans and logs."""
+        networks = frozenset(str(one.destination) for one in self.routes if not one.forwarded)
+        return Label("route-networks", None, _listed(networks))
+
+
 OverlayAction = Permit | Keep | RouteOverlay
 IpsecAction = LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate
-Action = ApplyRules | IpsecAction | OverlayAction
+Action = ApplyRules | IpsecAction | OverlayAction | RouteNetworks
 
 _LISTED = 4
-"""Addresses that a label names."""
+"""Addresses or networks that a label names."""
 
 
-def _listed(addresses: frozenset[IPv6Address]) -> str:
-    shown = ", ".join(map(str, sorted(addresses)[:_LISTED])) or "none"
-    return shown if len(addresses) <= _LISTED else f"{shown} and {len(addresses) - _LISTED} more"
+def _listed(named: frozenset[IPv6Address] | frozenset[str]) -> str:
+    shown = ", ".join(map(str, sorted(named)[:_LISTED])) or "none"
+    return shown if len(named) <= _LISTED else f"{shown} and {len(named) - _LISTED} more"

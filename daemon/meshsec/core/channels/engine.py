@@ -16,7 +16,16 @@ Strangers' routes touch no peer and cost one dictionary entry, up to a limit (ro
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from meshsec.core.channels import answers, ike_events, overlay_events, plan, progress, route_events, trust_events
+from meshsec.core.channels import (
+    answers,
+    ike_events,
+    network_events,
+    overlay_events,
+    plan,
+    progress,
+    route_events,
+    trust_events,
+)
 from meshsec.core.channels.actions import (
     QUEUE,
     Action,
@@ -27,6 +36,9 @@ from meshsec.core.channels.actions import (
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.events import (
     ActionDone,
+    AnnouncementRemoved,
+    AnnouncementSet,
+    AnnouncementsReset,
     Event,
     IkeDaemonDown,
     IkeDaemonUp,
@@ -47,6 +59,7 @@ from meshsec.core.channels.events import (
     RulesObserved,
     SasObserved,
     TrustStoreRead,
+    TunnelObserved,
 )
 from meshsec.core.channels.lifecycle import State, Trigger
 from meshsec.core.channels.plan import Planned
@@ -108,7 +121,7 @@ class Engine:
             name = next(iter(self.known.dirty))
             del self.known.dirty[name]
             self._settle_peer(self.known.by_name[name])
-        for action in plan.overlay_actions(self.known):
+        for action in (*plan.overlay_actions(self.known), *network_events.network_actions(self.known)):
             self._issue(action)
         self._start_attempts()
 
@@ -171,6 +184,10 @@ _HANDLERS: Mapping[type[Event], Callable[[Situation, Any], None]] = {
     RouteSet: route_events.route_set,
     RouteRemoved: route_events.route_removed,
     RouterDown: route_events.router_lost,
+    AnnouncementsReset: network_events.announcements_reset,
+    AnnouncementSet: network_events.announcement_set,
+    AnnouncementRemoved: network_events.announcement_removed,
+    TunnelObserved: network_events.tunnel_observed,
     IkeDaemonUp: ike_events.ike_daemon_up,
     IkeDaemonDown: ike_events.ike_daemon_down,
     SasObserved: ike_events.sas_observed,

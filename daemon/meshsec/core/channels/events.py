@@ -7,7 +7,8 @@ from ipaddress import IPv6Address
 from meshsec.core.channels.actions import Action
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.values.failures import Cause
-from meshsec.core.values.model import IkeSa, Modes, Network, Observed, Peer, Route, RulesSpec
+from meshsec.core.values.model import Address, IkeSa, Modes, Network, Observed, Peer, Route, RulesSpec
+from meshsec.core.values.networks import Announcement, TunnelRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,35 @@ class RouteRemoved:
     """One route went away."""
 
     destination: Network
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncementsReset:
+    """A snapshot of the networks that other routers announce: at the (re)connection to the routing daemon."""
+
+    announcements: tuple[Announcement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncementSet:
+    """A router announces a network, or with another metric."""
+
+    announcement: Announcement
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncementRemoved:
+    """A router announces a network no longer."""
+
+    network: Network
+    originator: Address
+
+
+@dataclass(frozen=True, slots=True)
+class TunnelObserved:
+    """The routes into the tunnel's device as read back; none while the device or the rules that lead to them lack."""
+
+    routes: frozenset[TunnelRoute]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +191,11 @@ class OverlayRoutesObserved:
     addresses: frozenset[IPv6Address]
 
 
+RouterEvent = (
+    RoutesReset | RouteSet | RouteRemoved | AnnouncementsReset | AnnouncementSet | AnnouncementRemoved | RouterDown
+)
+"""What the routing daemon reports."""
+
 Event = (
     PeerSet
     | PeerRemoved
@@ -168,6 +203,10 @@ Event = (
     | RoutesReset
     | RouteSet
     | RouteRemoved
+    | AnnouncementsReset
+    | AnnouncementSet
+    | AnnouncementRemoved
+    | TunnelObserved
     | RouterDown
     | IkeDaemonUp
     | IkeDaemonDown

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
 from meshsec.core.channels.ipv4_claims import mesh_networks, stays_closed
+from meshsec.core.networks.networks import Networks
 from meshsec.core.policy.policy import Policy, RemovedPeers
 from meshsec.core.values.model import Address, Card, EspBackend, Perimeter, RulesSpec, UnknownNodes
 
@@ -30,6 +31,8 @@ class FailClosed:
         """The card of the key that will replace the node's (ADR 0041); set before the first event."""
         self.perimeter = Perimeter()
         """Where the mesh ends on this node; set before the first event."""
+        self.networks = Networks()
+        """The networks behind nodes."""
         self.in_force: RulesSpec | None = None
         """The rules in the kernel as last applied or read back; None when there are none or others."""
         self.trust_problems: tuple[str, ...] = ()
@@ -126,4 +129,13 @@ class FailClosed:
         locators = self._kept_locators | {card.locator for card in cards}
         rules = rules_spec(self._node, self._kept | trusted, locators, self._backend, self._policy)
         barred = frozenset[Address]().union(*self._barred.values()) - trusted
-        return with_overlay(replace(rules, barred=barred), self._device, (card.address for card in cards))
+        rules = replace(rules, barred=barred, behind=self.networks.behind(self._cards_by_peer()))
+        return with_overlay(rules, self._device, (card.address for card in cards))
+
+    def _cards_by_peer(self) -> dict[str, list[Card]]:
+        """Return the cards in force by the peers' names; two of a peer whose key is being changed (ADR 0041)."""
+        cards: dict[str, list[Card]] = {}
+        for channel in self._channels.values():
+            if channel.card is not None:
+                cards.setdefault(channel.title, []).append(channel.card)
+        return cards

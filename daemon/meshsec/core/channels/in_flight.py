@@ -4,7 +4,7 @@ from meshsec.core.channels.actions import Action, Kind, Subject
 from meshsec.core.policy.limits import Backoff
 from meshsec.core.policy.policy import Policy
 
-_NOT_IKE = frozenset({Kind.RULES, Kind.PERMIT, Kind.KEEP, Kind.OVERLAY_ROUTES})
+_NOT_IKE = frozenset({Kind.RULES, Kind.PERMIT, Kind.KEEP, Kind.OVERLAY_ROUTES, Kind.TUNNEL})
 
 
 class ActionsInFlight:

@@ -26,6 +26,7 @@ one after the other, and no rule changes with it. Through it user data passes wi
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network
 
+from meshsec.core.channels import nft_networks
 from meshsec.core.channels.nft_text import chain, hooked, prefixes, set_of, sorted4, sorted6
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.trust.identity import locator_of
@@ -60,12 +61,6 @@ _OLSR = ("ip daddr 224.0.0.109 udp sport 269 udp dport 269", "ip6 daddr ff02::6d
 _STRANGERS_RATE = "limit rate 50/second burst 100 packets"
 """IKE of nodes without a card where there is no guard (ADR 0054): they get a refusal, and cannot overload charon."""
 
-_PRIVATE = {
-    4: "{ 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.168.0.0/16, 224.0.0.0/3 }",
-    6: "{ ::/8, fc00::/7, fe80::/10, ff00::/8 }",
-}
-"""Private networks by IP version, which a default route does not open: it leads out, not into the networks beside."""
-
 _COUNTER_NAMES = (
     "clear_out",
     "clear_in",
@@ -80,6 +75,8 @@ _COUNTER_NAMES = (
     "disguised",
     "into_sa",
     "into_networks",
+    "networks_out",
+    "networks_in",
     "link_out",
     "link_in",
     "bypass_out",
@@ -110,14 +107,16 @@ def _transaction(name: str, flags: str, body: str) -> str:
 def _body(spec: RulesSpec, behind: int) -> str:
     counters = [f"  counter {name} {{ }}" for name in _COUNTER_NAMES]
     sets = [set_of(*one) for one in _single_sets(spec)] + [set_of(*one, interval=True) for one in _interval_sets(spec)]
+    sets += nft_networks.sets(spec.behind)
     regular = [
         chain("fleet_port", ["meta skuid 0 return", 'counter name "fleet_out" drop']),
         chain("leaving", _leaving(spec)),
         chain("onto_link", _onto_link(spec)),
         chain("from_link", _from_link(spec)),
+        *nft_networks.chains(spec.behind),
     ]
     at_hooks = {
-        "prerouting": _prerouting(),
+        "prerouting": _prerouting(spec),
         "input": _input(spec),
         "forward": _forward(spec),
         "output": _output(spec),
@@ -153,7 +152,7 @@ def _interval_sets(spec: RulesSpec) -> list[tuple[str, str, Sequence[object]]]:
 # --- the chains ---
 
 
-def _prerouting() -> list[str]:
+def _prerouting(spec: RulesSpec) -> list[str]:
     """Drop what no honest neighbour sends, whatever becomes of it here: it may be for this node or to be forwarded.
 
     A dual-stack socket takes an IPv4-mapped source (RFC 4291, section 2.5.5.2) for an IPv4 peer. A routing header
@@ -165,6 +164,7 @@ def _prerouting() -> list[str]:
         'iifname "lo" accept',
         'ip6 saddr @own6 counter name "spoofed" drop',
         'ip saddr @own4 counter name "spoofed" drop',
+        *nft_networks.prerouting(spec.behind),
     ]
 
 
@@ -187,6 +187,7 @@ def _input(spec: RulesSpec) -> list[str]:
     return [
         'iifname "lo" accept',
         *_barred(spec.backend, "saddr", "barred_in", _IKE),
+        *nft_networks.arriving(spec),
         *_overlay(spec, "iifname", "saddr", "overlay_in"),
         *([f'iifname "{TUN_DEVICE}" accept'] if spec.backend is EspBackend.LIBIPSEC else kernel),
         f"ip6 saddr @locators {_IKE} accept",
@@ -204,7 +205,13 @@ def _forward(spec: RulesSpec) -> list[str]:
 
     From mesh to mesh everything passes, and passes early, because a relay asks these rules about each packet.
     """
-    return [*_into_states(spec), "iifname @links oifname @links accept", *_into_devices(spec), *_into_networks(spec)]
+    return [
+        *_into_states(spec),
+        "iifname @links oifname @links accept",
+        *_into_devices(spec),
+        *nft_networks.forwarding(spec.behind),
+        *_into_networks(spec),
+    ]
 
 
 def _into_states(spec: RulesSpec) -> list[str]:
@@ -216,7 +223,7 @@ def _into_states(spec: RulesSpec) -> list[str]:
 
 def _into_devices(spec: RulesSpec) -> list[str]:
     devices = [TUN_DEVICE] if spec.backend is EspBackend.LIBIPSEC else []
-    devices += [spec.overlay_device] if spec.overlay_device else []
+    devices += [one for one in (spec.overlay_device, spec.behind.device) if one]
     if not devices:
         return []
     named = "{ " + ", ".join(f'"{device}"' for device in devices) + " }"
@@ -235,7 +242,9 @@ def _into_networks(spec: RulesSpec) -> list[str]:
 def _output(spec: RulesSpec) -> list[str]:
     return [
         'oifname "lo" accept',
+        *nft_networks.outgoing(spec.behind),
         "jump leaving",
+        *nft_networks.own_networks(spec.behind),
         *_unknown(spec, "daddr", "unknown_out", _IKE_OUT),
         "oifname @links jump onto_link",
     ]
@@ -250,6 +259,7 @@ def _postrouting(spec: RulesSpec) -> list[str]:
     return [
         "iifname @links accept",
         *_disguised(),
+        *nft_networks.outgoing(spec.behind),
         "meta skuid 0-4294967295 accept",
         *(f"oifname @links fib saddr type != local {answers}" for answers in _answers(spec)),
         "jump leaving",
@@ -279,6 +289,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
     return [
         *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in _FLEET_BEGUN),
         *_barred(spec.backend, "daddr", "barred_out", _IKE_OUT),
+        *nft_networks.closed(spec.behind),
         *_overlay(spec, "oifname", "daddr", "overlay_out"),
         *([f'oifname "{TUN_DEVICE}" accept'] if spec.backend is EspBackend.LIBIPSEC else kernel),
         f"ip6 daddr @locators {_IKE_OUT} accept",
@@ -320,7 +331,9 @@ def _named(name: str, networks: Iterable[Network]) -> list[str]:
     """Matches for destinations in a set of networks. A default route among them does not include private ones."""
     defaults = {network.version for network in networks if network.prefixlen == 0}
     families = (("ip6", 6), ("ip", 4))
-    public = [f"{family} daddr != {_PRIVATE[version]}" for family, version in families if version in defaults]
+    public = [
+        f"{family} daddr != {nft_networks.PRIVATE[version]}" for family, version in families if version in defaults
+    ]
     return [*(f"{family} daddr @{name}{version}" for family, version in families), *public]
 
 

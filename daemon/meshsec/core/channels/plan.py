@@ -10,9 +10,11 @@ from meshsec.core.channels.actions import (
     LoadConnection,
     LoadKey,
     OverlayAction,
+    RouteNetworks,
     Subject,
 )
 from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.network_events import network_actions
 from meshsec.core.channels.overlay import NONE
 from meshsec.core.channels.reconcile import reconcile_peer
 from meshsec.core.channels.situation import Situation
@@ -32,12 +34,13 @@ def plan(known: Situation, now: float) -> list[Planned]:
     actions: list[Action] = common_actions(known)
     for channel in known.by_name.values():
         actions += lacking(known, channel)
-    return [_planned(known, now, action) for action in actions + overlay_actions(known)]
+    actions += [*overlay_actions(known), *network_actions(known)]
+    return [_planned(known, now, action) for action in actions]
 
 
 def obstacle(known: Situation, action: Action) -> str | None:
     """Return what must be done before ``action``; None when it can be done now."""
-    if isinstance(action, ApplyRules):
+    if isinstance(action, ApplyRules | RouteNetworks):
         return None
     if isinstance(action, OverlayAction):
         return known.overlay.obstacle(action) if known.rules.in_force is not None else "the fail-closed rules"

@@ -45,6 +45,7 @@ class Situation:
         self.by_name: dict[str, Channel] = {}
         """The channels of trusted peers, and of others as long as the IKE daemon has something of them."""
         self.rules = FailClosed(node, backend, policy, overlay_device, self.by_name)
+        self.networks = self.rules.networks
         self.names: dict[IPv6Address, str] = {}
         """The channel of each trusted peer by its address."""
         self.dirty: dict[str, None] = {}
@@ -91,6 +92,7 @@ class Situation:
     def mark(self, name: str) -> None:
         """Have the channel settled with the next ``poll_*``."""
         self.dirty[name] = None
+        self.networks.changed()
 
     def mark_addresses(self, addresses: Iterable[IPv6Address]) -> None:
         """Have the channels of the peers with these addresses settled; others' addresses count for nothing."""

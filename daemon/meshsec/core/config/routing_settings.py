@@ -14,7 +14,6 @@ from meshsec.core.config.accepted_networks import ACCEPTED_MAX, AcceptedNetwork
 from meshsec.core.config.kinds import InterfaceName, Interval, Metric, Prefix, SocketPath, Validity
 from meshsec.core.config.link_settings import LinkSettings, LinkTable, Timing, too_short
 from meshsec.core.values.definition import Once, Rule, Wrong
-from meshsec.core.values.model import Perimeter
 
 ATTACHED_MAX = 256
 """The most that olsrv2d takes."""
@@ -178,12 +177,6 @@ class RoutingSettings(Struct, frozen=True):
         if self.daemon is not RoutingDaemon.OLSRV2D or self.metric is not None:
             return ()
         return tuple(name for name in self.interfaces if self.links.get(name, LinkSettings()).metric is None)
-
-    @property
-    def perimeter(self) -> Perimeter:
-        """Where the mesh ends. A network is opened by announcing it, and reached by accepting it."""
-        opened = tuple(one.prefix for one in self.attached)
-        return Perimeter(frozenset(self.interfaces), opened, tuple(one.prefix for one in self.accept))
 
     def weights(self) -> Iterator[tuple[tuple[str | int, ...], int | str]]:
         """Yield the settings that only olsrv2d has: each with its path below ``[routing]`` and its value."""

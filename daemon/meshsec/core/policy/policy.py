@@ -4,8 +4,7 @@ A profile is a file ``policies/NAME.toml`` with the keys of ``Profile``. ``decod
 a ``Policy``, which has the constants of pacing, too. ``policies/default.toml`` is generated from ``Profile``.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from ipaddress import IPv6Network, ip_network
 from typing import Annotated, ClassVar
@@ -13,9 +12,11 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, structs
 
 from meshsec.core.policy import bypass as exceptions
+from meshsec.core.policy.broken import STRONG
+from meshsec.core.policy.broken import broken as broken_proposals
 from meshsec.core.policy.suites import Proposal, Suite
 from meshsec.core.values.bypass import Bypass
-from meshsec.core.values.definition import Once, Path, Reading, Rule, Wrong
+from meshsec.core.values.definition import Once, Reading, Rule, Wrong
 from meshsec.core.values.model import CopyDscp, DataPlane, Network, UnknownNodes
 from meshsec.core.values.tables import Problem
 
@@ -38,6 +39,7 @@ class EspRank(StrEnum):
     """Nobody: as they are listed."""
 
 
+_ANY_PREFIX = "ADDRESS/LENGTH with all bits after LENGTH zero"
 MODES = (DataPlane.IPSEC, DataPlane.OVERLAY)
 """What may be chosen: user data is never sent plain."""
 SHORTEST_PREFIX = {4: 8, 6: 7}
@@ -48,6 +50,12 @@ def _data_plane(value: object) -> DataPlane:
     if value not in MODES:
         raise ValueError
     return DataPlane(str(value))
+
+
+def _any_prefix(value: object) -> Network:
+    if not isinstance(value, str) or "/" not in value:
+        raise ValueError
+    return ip_network(value)
 
 
 def _prefix(value: object) -> Network:
@@ -272,6 +280,18 @@ class Profile(Struct, frozen=True):
         ),
     ] = ()
 
+    open_networks: Annotated[
+        tuple[Annotated[Network, Rule(_ANY_PREFIX, _any_prefix)], ...],
+        Once("each prefix once"),
+        Meta(
+            max_length=256,
+            description="Networks behind nodes whose user data crosses the mesh in the clear, each exactly as "
+            '[routing] attached or accept names it, such as "0.0.0.0/0". All others are protected: their packets '
+            "travel between peers inside IPsec or the overlay, or not at all.",
+            extra={"allowed": f"a list of networks, each {_ANY_PREFIX}"},
+        ),
+    ] = ()
+
     def wrong(self, given: Mapping[str, object]) -> Wrong:
         """Yield a floor that is no suite, suites with equal algorithms, and suites beside lists of proposals."""
         names = [suite.name for suite in self.suites]
@@ -346,9 +366,9 @@ def decode_policy(
     found = reading.table(Policy if pacing else Profile, table, defaults=structs.asdict(base))
     if not broken:
         refused = {problem.path for problem in reading.problems}
-        for path, proposal in _broken(table):
+        for path, proposal in broken_proposals(table):
             if path not in refused:
-                reading.refuse(path, proposal, _STRONG)
+                reading.refuse(path, proposal, STRONG)
     if reading.problems:
         raise PolicyError(reading.problems)
     policy = structs.replace(base, **structs.asdict(found))
@@ -366,27 +386,3 @@ def _with_suites(policy: Policy) -> Policy:
         ike_proposals=tuple(dict.fromkeys(suite.ike for suite in kept)),
         esp_proposals=tuple(dict.fromkeys(suite.esp for suite in kept)),
     )
-
-
-_WEAK = re.compile(r"(des|3des|null|blowfish|cast|rc4|md5|sha1|prfmd5|prfsha1|modp(768|1024|1536)|modp1024s160)(\d*)")
-_STRONG = "algorithms that are not broken: no DES, 3DES, MD5, SHA-1, null encryption, MODP group of less than 2048 bits"
-
-
-def _broken(table: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
-    """Yield the proposals that are below the floor of every profile, wherever they are in a table."""
-    for path, proposal in _written(table):
-        if any(_WEAK.fullmatch(word) for word in proposal.split("-")):
-            yield path, proposal
-
-
-def _written(table: Mapping[str, object]) -> Iterator[tuple[Path, str]]:
-    for name in ("ike_proposals", "esp_proposals"):
-        for index, one in enumerate(_entries(table.get(name))):
-            yield (name, index), str(one)
-    for index, suite in enumerate(_entries(table.get("suites"))):
-        found = suite if isinstance(suite, Mapping) else {}
-        yield from ((("suites", index, name), str(found[name])) for name in ("ike", "esp") if name in found)
-
-
-def _entries(value: object) -> Iterable[object]:
-    return value if isinstance(value, list | tuple) else ()

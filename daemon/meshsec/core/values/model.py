@@ -9,6 +9,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from meshsec.core.values.bypass import Bypass
+from meshsec.core.values.networks import BehindNodes
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 Address = IPv4Address | IPv6Address
@@ -255,13 +256,13 @@ class Perimeter:
     links: frozenset[str] = frozenset()
     """Names of the mesh interfaces. What is behind any other interface is not the mesh."""
     opened: tuple[Network, ...] = ()
-    """Networks behind this node that it announces, so that nodes of the mesh may reach them through it."""
+    """Networks behind this node that the policy opens: anybody in the mesh may reach them through it, in the clear."""
     reached: tuple[Network, ...] = ()
-    """Networks beyond the mesh that this node reaches through others, in the clear."""
+    """Networks that the policy opens and that this node reaches through others, in the clear."""
 
     @property
     def unprotected(self) -> tuple[Network, ...]:
-        """The networks whose user data crosses the mesh in the clear: IPsec protects addresses of nodes alone."""
+        """The networks whose user data crosses the mesh in the clear."""
         return tuple(dict.fromkeys((*self.opened, *self.reached)))
 
 
@@ -288,6 +289,7 @@ class RulesSpec:
     bypass: tuple[Bypass, ...] = ()
     """Mesh addresses of no peer that are reached in the clear."""
     perimeter: Perimeter = Perimeter()
+    behind: BehindNodes = field(default_factory=BehindNodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,10 +125,11 @@ impl Daemon {
             let mut prefixes = wanted.iter().map(|other| other.prefix);
             !prefixes.any(|prefix| prefix == one.prefix)
         }) {
-            self.publish(now, &Object::LocalAttached(gone), false);
+            self.publish(now, &Object::LocalAttached(gone, false), false);
         }
         for set in wanted.iter().filter(|one| !before.contains(one)) {
-            self.publish(now, &Object::LocalAttached(set), true);
+            let configured = self.config.attached.contains(set);
+            self.publish(now, &Object::LocalAttached(set, configured), true);
         }
     }
 

@@ -33,8 +33,8 @@ pub enum Object<'a> {
     Edge(&'a EdgeView),
     /// An attached network of another router.
     Attached(&'a AttachedView),
-    /// A network that this router announces.
-    LocalAttached(&'a Attached),
+    /// A network that this router announces, and whether its configuration file says so.
+    LocalAttached(&'a Attached, bool),
 }
 
 /// Counters of the daemon, in addition to those of the router.
@@ -60,6 +60,7 @@ pub fn snapshot(
         micros(state.now)
     );
     let route = |route| Object::Route(route, state.installed.contains(&route.destination));
+    let local = |one| Object::LocalAttached(one, state.config.attached.contains(one));
     let names = &state.names;
     list(
         &mut text,
@@ -95,7 +96,7 @@ pub fn snapshot(
         &mut text,
         "local_attached",
         names,
-        state.local_attached.iter().map(Object::LocalAttached),
+        state.local_attached.iter().map(local),
     );
     list(&mut text, "routes", names, state.routes.iter().map(route));
     let counters = counters(&state.counters, counted, readers_dropped);
@@ -178,7 +179,9 @@ pub fn describe(object: &Object, names: &Names) -> (&'static str, Map<String, Va
             json!({"from": view.from, "to": view.to, "metric": view.metric.get()}),
         ),
         Object::Attached(view) => ("attached", attached(view)),
-        Object::LocalAttached(network) => ("local_attached", local_attached(network)),
+        Object::LocalAttached(network, configured) => {
+            ("local_attached", local_attached(network, *configured))
+        }
     };
     match value {
         Value::Object(fields) => (kind, fields),
@@ -233,11 +236,12 @@ fn attached(view: &AttachedView) -> Value {
     })
 }
 
-fn local_attached(network: &Attached) -> Value {
+fn local_attached(network: &Attached, configured: bool) -> Value {
     json!({
         "prefix": network.prefix.to_string(),
         "distance": network.distance,
         "metric": network.metric.get(),
+        "configured": configured,
     })
 }
 

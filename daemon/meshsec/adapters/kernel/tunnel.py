@@ -1,0 +1,242 @@
+"""Set the device and the routes of the tunnel to networks behind peers, through rtnetlink(7).
+
+One device serves all peers: VXLAN-GPE, whose outer header each route gives (``ip route ... encap ip6``). Routes to
+networks are in the main table, behind what else leads there. Routes for what this node forwards to peers' own
+addresses are in a table of their own, which rules (ip-rule(8)) choose for packets that come neither from this node nor
+from a mesh interface.
+"""
+
+import errno
+import socket
+from collections.abc import Collection, Iterable
+from ipaddress import IPv6Address, ip_network
+from typing import Any, NamedTuple
+
+from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, nla
+from pyroute2.netlink.rtnl import RTM_DELROUTE, RTM_NEWROUTE
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+from meshsec.core.values.model import Network
+from meshsec.core.values.networks import TunnelRoute
+from meshsec.rtnetlink import route_socket
+
+PORT = 4790
+"""VXLAN-GPE (IANA's registry of ports)."""
+FORWARDED_TABLE = 222
+LINKS_PRIORITY = 216
+"""Priority of the rules that send what comes from a mesh interface to the main table."""
+FORWARDED_PRIORITY = LINKS_PRIORITY + 1
+PROTOCOL = 102
+"""The rtnetlink protocol number of our routes and rules; all others are not ours."""
+METRIC = 32768
+"""Priority of the routes to networks, behind those of DHCP, router advertisements and operators."""
+NETWORK_ID = 1
+"""VNI of all packets: the outer addresses say whose they are."""
+
+_MAIN = 254
+_UNICAST = 1
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+_ENCAP_IP6 = 4
+"""LWTUNNEL_ENCAP_IP6."""
+_INVERTED = 0x2
+"""FIB_RULE_INVERT: the rule is for packets that do not match."""
+
+
+class _ip6_encap_info(nla):  # noqa: N801  (named as pyroute2's own)
+    """lwtunnel_ip6_t, which pyroute2 does not describe."""
+
+    prefix: Any = "LWTUNNEL_IP6_"
+    nla_map: Any = (
+        (1, "LWTUNNEL_IP6_ID", "be64"),
+        (2, "LWTUNNEL_IP6_DST", "ip6addr"),
+        (3, "LWTUNNEL_IP6_SRC", "ip6addr"),
+        (4, "LWTUNNEL_IP6_HOPLIMIT", "uint8"),
+        (5, "LWTUNNEL_IP6_TC", "uint8"),
+        (6, "LWTUNNEL_IP6_FLAGS", "be16"),
+    )
+
+
+rtmsg.encaps[_ENCAP_IP6] = _ip6_encap_info
+
+
+class TunnelError(OSError):
+    """The kernel refused; the text names the request and the reason."""
+
+
+class _Rule(NamedTuple):
+    """The fields by which our rules differ."""
+
+    version: int
+    priority: int
+    table: int
+    interface: str
+
+
+async def apply(
+    routes: Collection[TunnelRoute], device: str, source: IPv6Address, links: Iterable[str], mtu: int
+) -> frozenset[TunnelRoute]:
+    """Set the device and exactly these routes, and return those that are installed then, as read back.
+
+    ``source`` is this node's address, ``links`` are the mesh interfaces, ``mtu`` is the largest inner packet in bytes.
+    New routes are added before old ones are removed, and a route to another peer replaces the one before. Raises
+    ``TunnelError``.
+    """
+    async with route_socket(TunnelError) as ipr:
+        index = await _device(ipr, device, mtu)
+        wanted_rules = _wanted_rules(links) if any(one.forwarded for one in routes) else frozenset()
+        await _set_rules(ipr, wanted_rules)
+        found = await _routes(ipr, index)
+        for route in sorted(set(routes) - found, key=str):
+            await _change(ipr, RTM_NEWROUTE, route, index, source)
+        kept = {(one.destination, one.forwarded) for one in routes}
+        for route in sorted(one for one in found if (one.destination, one.forwarded) not in kept):
+            await _change(ipr, RTM_DELROUTE, route, index, source)
+        return await _installed(ipr, index, links)
+
+
+async def installed(device: str, links: Iterable[str]) -> frozenset[TunnelRoute]:
+    """Return the routes that are installed: the device exists and the rules lead there. Raises ``TunnelError``."""
+    async with route_socket(TunnelError) as ipr:
+        return await _installed(ipr, await _index(ipr, device), links)
+
+
+async def clear(device: str) -> None:
+    """Remove the device, its routes and the rules: this node has no use for them (any more). Raises ``TunnelError``."""
+    async with route_socket(TunnelError) as ipr:
+        await _set_rules(ipr, frozenset())
+        index = await _index(ipr, device)
+        if index is not None:
+            await _asked(ipr.link("del", index=index), f"link del {device}")
+
+
+async def _index(ipr: Any, device: str) -> int | None:
+    found: list[int] = [link["index"] async for link in await ipr.link("dump") if link.get("ifname") == device]
+    return found[0] if found else None
+
+
+async def _device(ipr: Any, device: str, mtu: int) -> int:
+    """Return the index of the device. It is made where there is none, and given the MTU."""
+    index = await _index(ipr, device)
+    if index is None:
+        made = ipr.link(
+            "add",
+            ifname=device,
+            kind="vxlan",
+            vxlan_collect_metadata=1,
+            vxlan_gpe=True,
+            vxlan_learning=0,  # GPE carries packets, not frames
+            vxlan_port=PORT,
+            vxlan_udp_zero_csum6_tx=1,  # IPsec and the overlay protect the contents better than a checksum
+            vxlan_udp_zero_csum6_rx=1,
+        )
+        await _asked(made, f"link add {device} type vxlan external gpe dstport {PORT}")
+        index = await _index(ipr, device)
+        if index is None:
+            raise TunnelError(f"{device}: the kernel made no such device")
+    await _asked(ipr.link("set", index=index, mtu=mtu, state="up"), f"link set {device} mtu {mtu} up")
+    return index
+
+
+async def _installed(ipr: Any, index: int | None, links: Iterable[str]) -> frozenset[TunnelRoute]:
+    if index is None:
+        return frozenset()
+    found = await _routes(ipr, index)
+    has_rules = await _rules(ipr) == _wanted_rules(links)
+    return frozenset(route for route in found if has_rules or not route.forwarded)
+
+
+async def _routes(ipr: Any, index: int) -> set[TunnelRoute]:
+    found = set()
+    for version, family in _FAMILIES.items():
+        async for message in await ipr.route("dump", family=family, proto=PROTOCOL):
+            table, encap = message.get("table"), message.get("encap")
+            if message.get("oif") != index or table not in {_MAIN, FORWARDED_TABLE} or not encap:
+                continue
+            peer = dict(encap["attrs"]).get("LWTUNNEL_IP6_DST")
+            found.add(TunnelRoute(_destination(message, version), IPv6Address(peer), table == FORWARDED_TABLE))
+    return found
+
+
+def _destination(message: Any, version: int) -> Network:
+    everything = "0.0.0.0" if version == 4 else "::"  # noqa: S104 - a destination, not an address to listen on
+    return ip_network(f"{message.get('dst') or everything}/{message['dst_len']}")
+
+
+async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, source: IPv6Address) -> None:
+    destination = route.destination
+    table = FORWARDED_TABLE if route.forwarded else _MAIN
+    outer = [
+        ("LWTUNNEL_IP6_ID", NETWORK_ID),
+        ("LWTUNNEL_IP6_DST", str(route.peer)),
+        ("LWTUNNEL_IP6_SRC", str(source)),
+    ]
+    message = rtmsg()  # type: ignore[no-untyped-call]
+    message["family"], message["dst_len"] = _FAMILIES[destination.version], destination.prefixlen
+    message["table"], message["proto"], message["type"] = table, PROTOCOL, _UNICAST
+    message["attrs"] = [
+        *([("RTA_DST", str(destination.network_address))] if destination.prefixlen else []),
+        ("RTA_OIF", index),
+        ("RTA_TABLE", table),
+        ("RTA_PRIORITY", METRIC),
+        *([("RTA_PREFSRC", str(source))] if destination.version == 6 and not route.forwarded else []),
+        ("RTA_ENCAP_TYPE", _ENCAP_IP6),
+        ("RTA_ENCAP", {"attrs": outer}),
+    ]
+    is_new = kind == RTM_NEWROUTE
+    flags = NLM_F_REQUEST | NLM_F_ACK | (NLM_F_CREATE | NLM_F_REPLACE if is_new else 0)
+    what = f"route {'replace' if is_new else 'del'} {destination} in table {table}, through the tunnel to {route.peer}"
+    await _asked(ipr.nlm_request(message, kind, flags), what, gone=() if is_new else (errno.ESRCH,))
+
+
+def _wanted_rules(links: Iterable[str]) -> frozenset[_Rule]:
+    """Rules for packets that this node forwards: those from a mesh interface first, which a relay passes on."""
+    return frozenset(
+        rule
+        for version in _FAMILIES
+        for rule in (
+            *(_Rule(version, LINKS_PRIORITY, _MAIN, link) for link in links),
+            _Rule(version, FORWARDED_PRIORITY, FORWARDED_TABLE, "lo"),
+        )
+    )
+
+
+async def _rules(ipr: Any) -> frozenset[_Rule]:
+    found = set()
+    for version, family in _FAMILIES.items():
+        async for message in await ipr.rule("dump", family=family):
+            if message.get("protocol") == PROTOCOL:
+                interface = message.get("iifname") or ""
+                found.add(_Rule(version, message.get("priority") or 0, message.get("table") or 0, interface))
+    return frozenset(found)
+
+
+async def _set_rules(ipr: Any, wanted: frozenset[_Rule]) -> None:
+    """Set the rules. Those for mesh interfaces come first and go last, so that a relay's packets never take ours."""
+    found = await _rules(ipr)
+    for rule in sorted(wanted - found, key=lambda one: one.priority):
+        await _change_rule(ipr, "add", rule)
+    for rule in sorted(found - wanted, key=lambda one: -one.priority):
+        await _change_rule(ipr, "del", rule)
+
+
+async def _change_rule(ipr: Any, command: str, rule: _Rule) -> None:
+    inverted = {"flags": _INVERTED} if rule.priority == FORWARDED_PRIORITY else {}
+    request = ipr.rule(
+        command,
+        family=_FAMILIES[rule.version],
+        iifname=rule.interface,
+        priority=rule.priority,
+        table=rule.table,
+        protocol=PROTOCOL,
+        **inverted,
+    )
+    what = f"rule {command} {rule.priority} to table {rule.table} for packets of {rule.interface}"
+    await _asked(request, what, gone=(errno.EEXIST, errno.ENOENT))
+
+
+async def _asked(request: Any, what: str, gone: Collection[int] = ()) -> None:
+    try:
+        await request
+    except Exception as error:
+        if getattr(error, "code", None) not in gone:
+            raise TunnelError(f"{what}: {error}") from error

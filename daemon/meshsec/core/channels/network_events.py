@@ -1,0 +1,83 @@
+"""What announcements and the tunnel's routes do, and which routes to networks are wanted."""
+
+from meshsec.core.channels.actions import RouteNetworks
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.desired import addresses, host
+from meshsec.core.channels.events import AnnouncementRemoved, AnnouncementSet, AnnouncementsReset, TunnelObserved
+from meshsec.core.channels.situation import Situation
+from meshsec.core.networks.choice import Candidate, choose
+from meshsec.core.networks.networks import originators
+from meshsec.core.values.model import Network
+from meshsec.core.values.networks import TunnelRoute
+
+
+def announcements_reset(known: Situation, event: AnnouncementsReset) -> None:
+    """Take all announcements: the routing daemon was connected (again)."""
+    known.networks.reset(event.announcements)
+
+
+def announcement_set(known: Situation, event: AnnouncementSet) -> None:
+    """Take one announcement."""
+    known.networks.put(event.announcement)
+
+
+def announcement_removed(known: Situation, event: AnnouncementRemoved) -> None:
+    """Take the end of one announcement."""
+    known.networks.remove(event.network, event.originator)
+
+
+def tunnel_observed(known: Situation, event: TunnelObserved) -> None:
+    """Take the routes into the tunnel as read back."""
+    known.networks.installed = event.routes
+    known.networks.changed()
+
+
+def network_actions(known: Situation) -> list[RouteNetworks]:
+    """Return what is lacking of the routes to networks. They are set only after the rules that close the networks."""
+    if not known.networks.device or not known.rules.met():
+        return []
+    wanted = known.networks.wanted
+    if wanted is None:
+        wanted = known.networks.wanted = frozenset(_to_networks(known) | _to_hosts(known))
+    return [RouteNetworks(wanted)] if wanted != known.networks.installed else []
+
+
+def _to_networks(known: Situation) -> set[TunnelRoute]:
+    in_use, routes = known.networks.in_use, set[TunnelRoute]()
+    for network in known.networks.grants:
+        chosen = choose(_candidates(known, network), in_use.get(network))
+        if chosen is not None:
+            routes.add(TunnelRoute(network, chosen))
+    return routes
+
+
+def _candidates(known: Situation, network: Network) -> list[Candidate]:
+    """Return the peers that may speak for the network and announce it, by whichever of their addresses."""
+    announcers = known.networks.announcers(network)
+    found = []
+    for channel in known.channels() if announcers else ():
+        card, route = channel.card, channel.route
+        if card is None or route is None or not known.networks.may_speak(network, channel.title, card):
+            continue
+        heard = [announcers[one] for one in originators(card) if one in announcers]
+        if heard:
+            cost = route.metric + min(one.metric for one in heard)
+            found.append(Candidate(card.address, _carries(known, channel), cost))
+    return found
+
+
+def _carries(known: Situation, channel: Channel) -> bool:
+    by_overlay = channel.card is not None and known.overlay.carries(channel.card.address)
+    return by_overlay or (channel.established().complete and not channel.hold.over)
+
+
+def _to_hosts(known: Situation) -> set[TunnelRoute]:
+    """Return the routes from the networks behind this node to the peers' own addresses.
+
+    An SA takes packets between two nodes' own addresses alone, so that others need the tunnel to a node itself, too.
+    """
+    if not known.networks.own:
+        return set()
+    cards = (channel.card for channel in known.channels())
+    hosts = ((card, address) for card in cards if card is not None for address in addresses(card))
+    return {TunnelRoute(host(address), card.address, forwarded=True) for card, address in hosts}

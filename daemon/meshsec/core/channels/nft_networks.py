@@ -1,0 +1,196 @@
+"""The fail-closed rules for networks behind nodes: the parts that ``nft_rules`` puts into its chains.
+
+Theory of operation. A packet to a network travels in UDP between the two nodes' own addresses, which the other rules
+protect. What comes out of the tunnel's device has lost its outer header, so the outer packet is marked with the number
+of its peer when it arrives inside IPsec or the overlay; the kernel keeps the mark when it unpacks it. Then mark and
+inner source are looked up together: a peer sends only from what it may speak for. From a default route that is every
+public address that is nobody else's. The mark is taken off when both copies of the rules have judged the source.
+"""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, collapse_addresses
+from typing import Final
+
+from meshsec.core.channels.nft_text import chain, prefixes, set_of
+from meshsec.core.values.model import Address, EspBackend, Network, RulesSpec
+from meshsec.core.values.networks import BehindNodes, Speaker
+
+PORT: Final = 4790
+"""VXLAN-GPE (IANA's registry of ports; draft-ietf-nvo3-vxlan-gpe)."""
+_IN, _OUT = 'counter name "networks_in" drop', 'counter name "networks_out" drop'
+_FAMILIES = (("ip6", 6), ("ip", 4))
+_ERRORS = {
+    6: "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem }",
+    4: "icmp type { destination-unreachable, time-exceeded, parameter-problem }",
+}
+
+_MARKS: Final = 0x4D530000
+"""Base of the peers' marks, so that no rule of an operator's own for a small mark meets them."""
+
+PRIVATE = {
+    4: "{ 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.168.0.0/16, 224.0.0.0/3 }",
+    6: "{ ::/8, fc00::/7, fe80::/10, ff00::/8 }",
+}
+"""Private networks by IP version, which a default route does not open: it leads out, not into the networks beside."""
+
+
+def sets(behind: BehindNodes) -> list[str]:
+    """Return the sets and the map of peers."""
+    if not behind.device:
+        return []
+    numbered = list(enumerate(behind.speakers, _MARKS + 1))
+    return [
+        *(
+            set_of(f"behind{version}", f"ipv{version}_addr", _of(version, behind.own), interval=True)
+            for version in (6, 4)
+        ),
+        *(
+            set_of(f"closed{version}", f"ipv{version}_addr", _of(version, behind.closed), interval=True)
+            for version in (6, 4)
+        ),
+        _map("tunnels", "ipv6_addr : mark", [f"{one} : {number}" for number, peer in numbered for one in peer.tunnels]),
+        *(
+            _map(f"spoken{version}", f"mark . ipv{version}_addr; flags interval", _sources(version, numbered))
+            for version in (6, 4)
+        ),
+        *(_map(f"gateways{version}", "mark", _gateways(version, numbered)) for version in (6, 4)),
+    ]
+
+
+def chains(behind: BehindNodes) -> list[str]:
+    """Return the chains that the hooks jump to."""
+    if not behind.device:
+        return []
+    return [
+        chain("from_tunnel", _from_tunnel()),
+        chain("tunnelled", ["meta mark set ip6 saddr map @tunnels accept", _IN]),
+        chain("into_tunnel", _into_tunnel(behind)),
+    ]
+
+
+def prerouting(behind: BehindNodes) -> list[str]:
+    """Return what judges sources: of what leaves the tunnel, and this node's own networks seen from the mesh."""
+    if not behind.device:
+        return []
+    forged = (f"iifname @links {family} saddr @behind{version}" for family, version in _FAMILIES)
+    return [f'iifname "{behind.device}" jump from_tunnel', *(f'{one} counter name "spoofed" drop' for one in forged)]
+
+
+def arriving(spec: RulesSpec) -> list[str]:
+    """Return what marks a peer's outer packets at the hook ``input``, and passes what the tunnel's device unpacks."""
+    device = spec.behind.device
+    if not device:
+        return []
+    protected = ["meta ipsec exists" if spec.backend is EspBackend.KERNEL else 'iifname "ipsec0"']
+    protected += [f'iifname "{spec.overlay_device}"'] if spec.overlay_device else []
+    return [
+        *(f"{way} udp dport {PORT} jump tunnelled" for way in protected),
+        f"udp dport {PORT} {_IN}",
+        f'iifname "{device}" meta mark set 0 accept',
+        *_from_elsewhere(),
+        *(f"iifname != @links {family} saddr @behind{version} accept" for family, version in _FAMILIES),
+    ]
+
+
+def forwarding(behind: BehindNodes) -> list[str]:
+    """Return what judges packets from and to the tunnel at the hook ``forward``."""
+    if not behind.device:
+        return []
+    into = f'iifname "{behind.device}"'
+    public = (f"{into} {family} daddr != {PRIVATE[version]} accept" for family, version in _defaults(behind.own))
+    return [
+        *(f'iifname != "{behind.device}" {rule}' for rule in _from_elsewhere()),
+        f'oifname "{behind.device}" tcp flags syn tcp option maxseg size set rt mtu',
+        f"{into} meta mark set 0",
+        f"{into} ct state established,related accept",
+        *(f"{into} {family} daddr @behind{version} accept" for family, version in _FAMILIES),
+        *public,
+        f'{into} counter name "into_networks" drop',
+    ]
+
+
+def outgoing(behind: BehindNodes) -> list[str]:
+    """Return what judges packets that leave through the tunnel."""
+    return [f'oifname "{behind.device}" jump into_tunnel'] if behind.device else []
+
+
+def closed(behind: BehindNodes) -> list[str]:
+    """Return what drops packets to the networks of peers that do not leave through the tunnel."""
+    return [f"{family} daddr @closed{version} {_OUT}" for family, version in _FAMILIES] if behind.device else []
+
+
+def own_networks(behind: BehindNodes) -> list[str]:
+    """Return what passes from this node into the networks behind it: they may be unique local ones, as the mesh's."""
+    if not behind.device:
+        return []
+    return [f"oifname != @links {family} daddr @behind{version} accept" for family, version in _FAMILIES]
+
+
+# --- parts ---
+
+
+def _from_elsewhere() -> list[str]:
+    """Return what drops a packet from the networks of peers that did not come through the tunnel."""
+    return [f"{family} saddr @closed{version} {_IN}" for family, version in _FAMILIES]
+
+
+def _from_tunnel() -> list[str]:
+    spoken = [f"meta mark . {family} saddr @spoken{version} accept" for family, version in _FAMILIES]
+    others = [
+        f"{family} saddr @{name}{version} {_IN}" for name in ("closed", "behind") for family, version in _FAMILIES
+    ]
+    gateways = [
+        rule
+        for family, version in _FAMILIES
+        for rule in (
+            f"meta mark @gateways{version} {family} saddr != {PRIVATE[version]} accept",
+            f"meta mark @gateways{version} {_ERRORS[version]} accept",
+        )
+    ]
+    return [*spoken, *others, *gateways, _IN]
+
+
+def _into_tunnel(behind: BehindNodes) -> list[str]:
+    """The kernel's own multicast on the device goes nowhere, and is not counted."""
+    allowed = [f"{family} saddr @{name}{version} accept" for name in ("own", "behind") for family, version in _FAMILIES]
+    public = [f"{family} saddr != {PRIVATE[version]} accept" for family, version in _defaults(behind.own)]
+    errors = [f"{_ERRORS[version]} accept" for _, version in _defaults(behind.own)]
+    return ["ip6 daddr ff00::/8 drop", *allowed, *public, *errors, _OUT]
+
+
+def _defaults(networks: Sequence[Network]) -> list[tuple[str, int]]:
+    versions = {network.version for network in networks if network.prefixlen == 0}
+    return [(family, version) for family, version in _FAMILIES if version in versions]
+
+
+def _of(version: int, networks: Sequence[Network]) -> list[str]:
+    return prefixes(networks, IPv4Network if version == 4 else IPv6Network)
+
+
+def _sources(version: int, numbered: Sequence[tuple[int, Speaker]]) -> list[str]:
+    """Return each peer's sources. Those of one peer must not overlap: such a set does not merge intervals."""
+    found = []
+    for number, peer in numbered:
+        networks = [_host(one) for one in peer.hosts] + [one for one in peer.networks if one.prefixlen]
+        of_version = [one for one in networks if one.version == version]
+        found += [f"{number} . {one}" for one in collapse_addresses(of_version)]  # type: ignore[type-var]
+    return found
+
+
+def _host(address: Address) -> Network:
+    if isinstance(address, IPv4Address):
+        return IPv4Network((int(address), 32))
+    return IPv6Network((int(address), 128))
+
+
+def _gateways(version: int, numbered: Sequence[tuple[int, Speaker]]) -> list[str]:
+    is_gateway = {
+        number for number, peer in numbered for one in peer.networks if (one.version, one.prefixlen) == (version, 0)
+    }
+    return [str(number) for number in sorted(is_gateway)]
+
+
+def _map(name: str, kind: str, elements: Sequence[str]) -> str:
+    keyword = "map" if " : " in kind else "set"
+    content = f" elements = {{ {', '.join(elements)} }}" if elements else ""
+    return f"  {keyword} {name} {{ type {kind};{content} }}"

@@ -1,0 +1,47 @@
+"""The networks of ``meshsec.toml``: which are protected, which the policy opens, and who may speak for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from meshsec.core.config.routing_settings import AttachedNetwork, RoutingSettings
+from meshsec.core.policy.policy import Policy
+from meshsec.core.values.model import Address, Network, Perimeter
+
+DEVICE = "meshsec-nets"
+"""The tunnel's device."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredNetworks:
+    """What ``[routing]`` and the policy say of networks."""
+
+    own: tuple[AttachedNetwork, ...]
+    """The protected networks behind this node, which meshsecd announces."""
+    grants: Mapping[Network, tuple[str | Address, ...]]
+    """The protected networks of others, with the peers that may speak for them."""
+    perimeter: Perimeter
+
+    @property
+    def device(self) -> str:
+        """The tunnel's device; empty: this node has no use for one."""
+        return DEVICE if self.own or self.grants else ""
+
+
+def configured_networks(routing: RoutingSettings, policy: Policy) -> ConfiguredNetworks:
+    """Return the networks of a configuration. One that the policy opens is the router's, in the clear."""
+    opened = set(policy.open_networks)
+    own = tuple(one for one in routing.attached if one.prefix not in opened)
+    grants = {one.prefix: one.senders for one in routing.accept if one.prefix not in opened}
+    attached = tuple(one.prefix for one in routing.attached if one.prefix in opened)
+    accepted = tuple(one.prefix for one in routing.accept if one.prefix in opened)
+    return ConfiguredNetworks(own, grants, Perimeter(frozenset(routing.interfaces), attached, accepted))
+
+
+def only_open(routing: RoutingSettings, policy: Policy) -> RoutingSettings:
+    """Return the settings of a router that carries the networks that the policy opens, and no others."""
+    opened = set(policy.open_networks)
+    attached = tuple(one for one in routing.attached if one.prefix in opened)
+    accept = tuple(one for one in routing.accept if one.prefix in opened)
+    return replace(routing, attached=attached, accept=accept)

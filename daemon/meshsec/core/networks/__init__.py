@@ -1,0 +1,1 @@
+"""Networks behind nodes: through which peer each is reached."""

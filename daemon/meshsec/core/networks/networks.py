@@ -1,0 +1,103 @@
+"""What is known of the networks behind nodes.
+
+Theory of operation. A node announces its networks through OLSRv2, which anybody can do. Who may speak for a network is
+a matter of trust: the operator names the peers (``[routing] accept``). Packets to a network travel inside packets to
+the chosen peer's own address, which an SA or the overlay protects. So nothing is negotiated when a network moves or
+another gateway is chosen: one route of the kernel changes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import IPv6Address
+
+from meshsec.core.values.model import Address, Card, Network
+from meshsec.core.values.networks import Announcement, BehindNodes, Speaker, TunnelRoute
+
+MAX_STRANGERS = 4096
+"""Announcements of networks for which nobody may speak: they are kept to be shown, up to this number."""
+
+
+class Networks:
+    """The engine writes it, the views read it."""
+
+    def __init__(self) -> None:
+        self.device = ""
+        """The tunnel's device; empty: no networks are protected on this node."""
+        self.own: tuple[Network, ...] = ()
+        """The protected networks behind this node."""
+        self.grants: Mapping[Network, tuple[str | Address, ...]] = {}
+        """Who may speak for a network, by a peer's name or one of its addresses."""
+        self.installed: frozenset[TunnelRoute] = frozenset()
+        """The routes in the kernel, as read back."""
+        self.wanted: frozenset[TunnelRoute] | None = None
+        """The routes that ought to be there; None when they must be derived again."""
+        self._granted: dict[Network, dict[Address, Announcement]] = {}
+        self._strangers: dict[tuple[Network, Address], Announcement] = {}
+
+    def __iter__(self) -> Iterator[Announcement]:
+        for announcers in self._granted.values():
+            yield from announcers.values()
+        yield from self._strangers.values()
+
+    def configure(
+        self, device: str, own: Iterable[Network], grants: Mapping[Network, tuple[str | Address, ...]]
+    ) -> None:
+        """Take the operator's words; before the first event."""
+        self.device, self.own, self.grants = device, tuple(own), grants
+        self.changed()
+
+    @property
+    def in_use(self) -> dict[Network, IPv6Address]:
+        """Through which peer each network is reached now."""
+        return {route.destination: route.peer for route in self.installed if not route.forwarded}
+
+    def changed(self) -> None:
+        """Derive the wanted routes again when they are next asked for."""
+        self.wanted = None
+
+    def behind(self, cards: Mapping[str, Sequence[Card]]) -> BehindNodes:
+        """Return what the fail-closed rules need. ``cards``: of all trusted peers, by name."""
+        if not self.device:
+            return BehindNodes()
+        speakers = [self._speaker(name, held) for name, held in cards.items()]
+        return BehindNodes(self.device, self.own, tuple(sorted(speakers)), tuple(self.grants))
+
+    def _speaker(self, name: str, cards: Sequence[Card]) -> Speaker:
+        tunnels = sorted({card.address for card in cards})
+        ipv4 = sorted({card.ipv4 for card in cards if card.ipv4})
+        networks = (one for one in self.grants if any(self.may_speak(one, name, card) for card in cards))
+        return Speaker(tuple(tunnels), (*tunnels, *ipv4), tuple(networks))
+
+    def may_speak(self, network: Network, name: str, card: Card) -> bool:
+        """Return whether a peer may speak for a network."""
+        granted = self.grants.get(network, ())
+        return any(one in granted for one in (name, *originators(card)))
+
+    def announcers(self, network: Network) -> Mapping[Address, Announcement]:
+        """Return who announces a network for which somebody may speak, by originator."""
+        return self._granted.get(network, {})
+
+    def reset(self, announcements: Iterable[Announcement]) -> None:
+        """Replace all announcements: the routing daemon was connected (again)."""
+        self.changed()
+        self._granted, self._strangers = {}, {}
+        for one in announcements:
+            self.put(one)
+
+    def put(self, one: Announcement) -> None:
+        """Add or replace an announcement."""
+        if one.network in self.grants:
+            self.changed()
+            self._granted.setdefault(one.network, {})[one.originator] = one
+        elif len(self._strangers) < MAX_STRANGERS:
+            self._strangers[one.network, one.originator] = one
+
+    def remove(self, network: Network, originator: Address) -> None:
+        """Forget an announcement that was withdrawn."""
+        self.changed()
+        self._granted.get(network, {}).pop(originator, None)
+        self._strangers.pop((network, originator), None)
+
+
+def originators(card: Card) -> tuple[Address, ...]:
+    """Return what a peer may announce itself as; where its ESP runs is not known here."""
+    return (card.address, card.locator) if card.ipv4 is None else (card.address, card.locator, card.ipv4)

@@ -1,0 +1,53 @@
+"""Networks behind nodes: who announces which, who may speak for which, and the routes that lead there."""
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import NamedTuple
+
+_Address = IPv4Address | IPv6Address
+_Network = IPv4Network | IPv6Network
+
+
+class Announcement(NamedTuple):
+    """A network that another router announces (attached network set, RFC 7181, section 10.6)."""
+
+    network: _Network
+    originator: _Address
+    distance: int
+    """Hops from the router to the network, 0 to 255."""
+    metric: int
+    """What the way from the router to the network weighs (RFC 7181, section 6)."""
+
+
+class TunnelRoute(NamedTuple):
+    """A route of the kernel whose packets travel inside packets to a peer's address."""
+
+    destination: _Network
+    peer: IPv6Address
+    forwarded: bool = False
+    """It is for packets that this node forwards from the networks behind it. Its own packets need no tunnel there."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Speaker:
+    """A peer, with the sources that packets from its tunnel may have."""
+
+    tunnels: tuple[IPv6Address, ...]
+    """The addresses that its keys give it: one, or two while its key is being changed."""
+    hosts: tuple[_Address, ...] = field(compare=False)
+    """All of its own addresses."""
+    networks: tuple[_Network, ...] = field(default=(), compare=False)
+    """What it may speak for."""
+
+
+@dataclass(frozen=True, slots=True)
+class BehindNodes:
+    """What the fail-closed rules have to know of networks."""
+
+    device: str = ""
+    """The tunnel's device; empty: this node neither has protected networks nor uses any."""
+    own: tuple[_Network, ...] = ()
+    """The protected networks behind this node."""
+    speakers: tuple[Speaker, ...] = field(default=())
+    closed: tuple[_Network, ...] = ()
+    """The networks of peers: packets from and to them pass through the tunnel alone, also while no peer is there."""

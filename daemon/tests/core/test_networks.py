@@ -1,0 +1,206 @@
+"""Networks behind peers: which peer is chosen, which routes the engine asks for, and what the rules are given."""
+
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from core.world import BACKEND, Driver, card, ike_sa, route
+from meshsec.core.channels.actions import Action, ApplyRules, RouteNetworks
+from meshsec.core.channels.events import (
+    AnnouncementRemoved,
+    AnnouncementSet,
+    AnnouncementsReset,
+    PeerRemoved,
+    RouteSet,
+    SasObserved,
+    TunnelObserved,
+)
+from meshsec.core.networks.choice import NEARER, Candidate, choose
+from meshsec.core.networks.mtu import IPV6_MINIMUM, inner_mtu
+from meshsec.core.networks.networks import MAX_STRANGERS, Networks
+from meshsec.core.policy.policy import DEFAULT
+from meshsec.core.values.model import EspBackend, Network
+from meshsec.core.values.networks import Announcement, TunnelRoute
+
+NODE, NEAR, FAR = 3, 5, 6
+DEVICE = "meshsec-nets"
+NETWORK = IPv4Network("10.1.0.0/16")
+DEFAULT_ROUTE = IPv6Network("::/0")
+FIRST, SECOND = IPv6Address("fc00::1"), IPv6Address("fc00::2")
+
+
+def announced(number: int, network: Network = NETWORK, metric: int = 1) -> Announcement:
+    return Announcement(network, card(number).locator, 1, metric)
+
+
+def driver(own: tuple[str, ...] = (), **grants: tuple[str, ...]) -> Driver:
+    """Return an engine that is ready, with both peers trusted. ``grants``: default, network."""
+    made = Driver(NODE, structs.replace(DEFAULT, initiator_jitter=0.0))
+    named = {"network": NETWORK, "default": DEFAULT_ROUTE}
+    granted = {named[name]: peers for name, peers in grants.items()}
+    made.engine.known.networks.configure(DEVICE, map(ip_network, own), granted)
+    made.ready(NEAR, FAR)
+    return made
+
+
+def protect(made: Driver, number: int, hops: int) -> list[Action]:
+    sa = ike_sa(f"n{number}", str(number), established_at=made.now)
+    return made.tell(RouteSet(route(number, hops)), SasObserved(f"n{number}", (sa,)))
+
+
+def wanted(actions: list[Action]) -> frozenset[TunnelRoute] | None:
+    """Return the routes of the last action about them; None where there is none."""
+    found = [action.routes for action in actions if isinstance(action, RouteNetworks)]
+    return found[-1] if found else None
+
+
+def install(made: Driver, actions: list[Action]) -> list[Action]:
+    """Carry out what is asked of the tunnel."""
+    routes = wanted(actions)
+    assert routes is not None
+    done = [action for action in actions if isinstance(action, RouteNetworks)]
+    return [*made.tell(TunnelObserved(routes)), *made.succeed(*done)]
+
+
+def to(number: int, network: Network = NETWORK) -> TunnelRoute:
+    return TunnelRoute(network, card(number).address)
+
+
+def test_a_network_is_routed_to_the_peer_that_may_speak_for_it_and_announces_it() -> None:
+    made = driver(network=("n5",))
+    actions = [*protect(made, NEAR, 1), *protect(made, FAR, 1)]
+    assert wanted(actions) is None, "nobody announces it"
+    assert wanted(made.tell(AnnouncementSet(announced(FAR)))) is None, "n6 may not speak for it"
+    actions = made.tell(AnnouncementSet(announced(NEAR)))
+    assert wanted(actions) == {to(NEAR)}
+    assert wanted(install(made, actions)) is None
+    assert wanted(made.tell(AnnouncementRemoved(NETWORK, card(NEAR).locator))) == frozenset()
+
+
+def test_the_nearest_peer_is_used_and_the_next_one_when_its_channel_ends() -> None:
+    made = driver(default=("n5", "n6"))
+    protect(made, NEAR, 1)
+    protect(made, FAR, 4)
+    both = AnnouncementsReset((announced(FAR, DEFAULT_ROUTE), announced(NEAR, DEFAULT_ROUTE)))
+    actions = made.tell(both)
+    assert wanted(actions) == {to(NEAR, DEFAULT_ROUTE)}
+    install(made, actions)
+    actions = made.tell(SasObserved("n5", ()))
+    assert wanted(actions) == {to(FAR, DEFAULT_ROUTE)}
+    install(made, actions)
+    assert wanted(protect(made, NEAR, 1)) == {to(NEAR, DEFAULT_ROUTE)}
+
+
+def test_without_any_channel_the_route_stays_so_that_nothing_takes_another_one() -> None:
+    made = driver(network=("n5",))
+    protect(made, NEAR, 1)
+    install(made, made.tell(AnnouncementSet(announced(NEAR))))
+    assert wanted(made.tell(SasObserved("n5", ()))) is None
+
+
+def test_a_route_that_somebody_removes_is_set_again() -> None:
+    made = driver(network=("n5",))
+    protect(made, NEAR, 1)
+    install(made, made.tell(AnnouncementSet(announced(NEAR))))
+    assert wanted(made.tell(TunnelObserved(frozenset()))) == {to(NEAR)}
+
+
+def test_a_removed_peer_speaks_for_nothing() -> None:
+    made = driver(network=("n5",))
+    protect(made, NEAR, 1)
+    install(made, made.tell(AnnouncementSet(announced(NEAR))))
+    actions = made.tell(PeerRemoved("n5"))
+    rules = [action.rules for action in actions if isinstance(action, ApplyRules)]
+    assert [speaker.tunnels for speaker in rules[-1].behind.speakers] == [(card(FAR).address,)]
+    assert rules[-1].behind.closed == (NETWORK,), "its network stays closed"
+    assert wanted([*actions, *made.succeed(*actions)]) == frozenset()
+
+
+def test_no_route_leads_to_a_network_before_the_rules_close_it() -> None:
+    made = Driver(NODE)
+    made.engine.known.networks.configure(DEVICE, (), {NETWORK: ("n5",)})
+    made.engine.known.networks.put(announced(NEAR))
+    assert wanted(made.tell(RouteSet(route(NEAR)))) is None
+
+
+def test_networks_behind_this_node_reach_peers_themselves_through_the_tunnel() -> None:
+    made = driver(own=("10.9.0.0/16",))
+    routes = wanted(made.tell(RouteSet(route(NEAR))))
+    assert routes is not None
+    five = card(NEAR)
+    assert {one.destination for one in routes if one.peer == five.address} == {
+        IPv6Network(five.address),
+        IPv4Network(str(five.ipv4)),
+    }
+    assert all(one.forwarded for one in routes)
+
+
+def test_without_networks_nothing_is_asked_for() -> None:
+    made = Driver(NODE)
+    made.ready(NEAR)
+    made.tell(AnnouncementSet(announced(NEAR)))
+    assert wanted(protect(made, NEAR, 1)) is None
+    rules = made.engine.known.rules.in_force
+    assert rules is not None
+    assert not rules.behind.device
+
+
+def test_strangers_announcements_are_bounded_and_lock_out_no_network_that_counts() -> None:
+    networks = Networks()
+    networks.configure(DEVICE, (), {NETWORK: ("n5",)})
+    for number in range(MAX_STRANGERS + 10):
+        networks.put(Announcement(IPv4Network((number << 8, 24)), SECOND, 1, 1))
+    networks.put(announced(NEAR))
+    assert len(list(networks)) == MAX_STRANGERS + 1
+    assert set(networks.announcers(NETWORK)) == {card(NEAR).locator}
+
+
+def test_a_peer_may_be_named_by_each_of_its_addresses() -> None:
+    networks = Networks()
+    for name in (card(NEAR).address, card(NEAR).locator, card(NEAR).ipv4):
+        assert name is not None
+        networks.configure(DEVICE, (), {NETWORK: (name,)})
+        assert networks.may_speak(NETWORK, "n5", card(NEAR))
+        assert not networks.may_speak(NETWORK, "n6", card(FAR))
+
+
+costs = st.integers(1, 1000)
+candidates = st.builds(Candidate, st.sampled_from([FIRST, SECOND, card(NEAR).address]), st.booleans(), costs)
+
+
+@given(st.lists(candidates, unique_by=lambda one: one.peer), st.sampled_from([None, FIRST, SECOND]))
+def test_a_chosen_peer_carries_if_any_does_and_is_nearly_the_nearest(
+    found: list[Candidate], present: IPv6Address | None
+) -> None:
+    chosen = choose(found, present)
+    if not found:
+        assert chosen is None
+        return
+    (one,) = (candidate for candidate in found if candidate.peer == chosen)
+    rivals = [candidate for candidate in found if candidate.carries]
+    assert one.carries == bool(rivals)
+    assert all(rival.cost > NEARER * one.cost or rival.cost == one.cost for rival in rivals or found)
+    assert chosen == present or all(rival.cost >= one.cost for rival in rivals or found)
+
+
+def test_a_choice_once_made_is_kept() -> None:
+    near, nearer = Candidate(FIRST, carries=True, cost=100), Candidate(SECOND, carries=True, cost=80)
+    assert choose([near, nearer], FIRST) == FIRST
+    assert choose([near, nearer], None) == SECOND
+    assert choose([near, Candidate(SECOND, carries=True, cost=75)], FIRST) == SECOND
+
+
+@pytest.mark.parametrize(
+    ("mtus", "backend", "expected"),
+    [
+        ({"mesh0": 1500, "eth0": 576}, EspBackend.KERNEL, 1388),
+        ({"mesh0": 1500}, EspBackend.LIBIPSEC, 1340),
+        ({"mesh0": 1300}, EspBackend.KERNEL, IPV6_MINIMUM),
+        ({}, BACKEND, 1340),
+    ],
+)
+def test_the_tunnel_leaves_room_for_its_headers(mtus: dict[str, int], backend: EspBackend, expected: int) -> None:
+    assert inner_mtu(mtus, ["mesh0"], backend) == expected

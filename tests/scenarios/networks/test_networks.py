@@ -1,0 +1,252 @@
+"""What is behind two peers is protected as they are: hosts talk through the relay, and it sees ESP alone.
+
+The mesh is a - b - c, where a and c are peers and b is a relay that nobody trusts. The stranger m hears a. No node has
+an IPv4 address.
+"""
+
+import re
+import select
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.packet import Packet, Raw
+
+from tests.lab.basics.waiting import wait_until
+from tests.lab.forge.raw import Forger, Way
+from tests.lab.lab import Lab
+from tests.lab.net import traffic
+from tests.lab.net.packets import MARK, Kind
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import Flow, wait_arrivals
+from tests.lab.node.behind import Host
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
+from tests.scenarios.expectations import assert_nothing_clear, captured
+
+SILENCE = 0.5
+"""Seconds to wait for a datagram that must not come."""
+LARGE = 3_000_000
+"""Bytes: some thousand segments, so that a path MTU that is wrong by one header stalls the transfer."""
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Two peers, and a host behind each."""
+
+    lab: Lab
+    hosts: tuple[Host, Host]
+
+    @property
+    def ends(self) -> tuple[Node, Node]:
+        """Return the two peers."""
+        return self.lab["a"], self.lab["c"]
+
+    def dropped(self, node: str, counter: str) -> int:
+        """Return how many packets a counter of a node's rules has counted."""
+        text = self.lab[node].run("nft", "list", "counter", "inet", "meshsec", counter).stdout
+        found = re.search(r"packets (\d+)", text)
+        assert found, text
+        return int(found[1])
+
+
+@pytest.fixture(scope="module")
+def sites() -> Iterator[Sites]:
+    first, second = (Host("", number).networks for number in (1, 3))
+    a_options = Options(attached=first, accept=dict.fromkeys(second, ("c",)))
+    c_options = Options(attached=second, accept=dict.fromkeys(first, ("a",)))
+    with Lab("networks", [*line(names(3)), ("a", "m")], Options()) as lab:
+        lab.set_up({"a": a_options, "c": c_options})
+        a, b, c = (lab[name] for name in "abc")
+        hosts = Host.behind(a, lab.outsider("ha"), 1), Host.behind(c, lab.outsider("hc"), 3)
+        a.install_card(c)
+        c.install_card(a)
+        b.assign_addresses()
+        lab.start("router", nodes=[b]).start(nodes=[a, c])
+        a.wait_protected(c)
+        c.wait_protected(a)
+        made = Sites(lab, hosts)
+        for node, networks in ((a, second), (c, first)):
+            for network in networks:
+                node.wait_for(f"a route to {network}", lambda there=network, at=node: _is_routed(at, there), 60)
+        yield made
+
+
+def _is_routed(node: Node, network: str) -> bool:
+    return "meshsec-nets" in node.run("ip", "route", "show", network, check=False).stdout + (
+        node.run("ip", "-6", "route", "show", network, check=False).stdout
+    )
+
+
+def _flows(sites: Sites) -> list[Flow]:
+    """Return flows between the hosts, in both directions and both families."""
+    first, second = sites.hosts
+    pairs = [(one, other) for one, other in ((first, second), (second, first))]
+    return [
+        Flow((one.namespace, source), (other.namespace, target))
+        for one, other in pairs
+        for source, target in ((one.address, other.address), (one.ipv4, other.ipv4))
+    ]
+
+
+def test_hosts_behind_peers_talk_and_the_relay_sees_esp_alone(sites: Sites) -> None:
+    with captured(sites.lab, "hosts") as captures:
+        for flow in _flows(sites):
+            flow.grace = 30.0
+            with flow:
+                wait_arrivals(flow, 20)
+            assert flow.result.lost == 0
+    assert_nothing_clear(captures)
+    assert captures["b"].counts[Kind.ESP] >= 80
+
+
+def test_a_node_itself_talks_with_a_host_behind_its_peer(sites: Sites) -> None:
+    a, host = sites.lab["a"], sites.hosts[1]
+    ends = [((a.namespace, a.address), (host.namespace, host.address))]
+    ends += [((host.namespace, host.address), (a.namespace, a.address))]
+    with captured(sites.lab, "node") as captures:
+        for source, target in ends:
+            flow = Flow(source, target)
+            flow.grace = 30.0
+            with flow:
+                wait_arrivals(flow, 20)
+            assert flow.result.lost == 0
+    assert_nothing_clear(captures)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_a_large_transfer_between_hosts_fits(sites: Sites, family: int) -> None:
+    first, second = sites.hosts
+    source, target = (first.ipv4, second.ipv4) if family == 4 else (first.address, second.address)
+    with captured(sites.lab, "transfer") as captures:
+        done = traffic.tcp_stream((first.namespace, source), (second.namespace, target), LARGE)
+    assert done.octets == LARGE
+    assert_nothing_clear(captures)
+
+
+def test_without_an_sa_nothing_leaves_for_the_networks(sites: Sites) -> None:
+    a, c = sites.ends
+    first, second = sites.hosts
+    with captured(sites.lab, "dead") as captures:
+        a.daemons.charon.kill()
+        for source, target in ((first.address, second.address), (first.ipv4, second.ipv4)):
+            assert traffic.send((first.namespace, source), target) == 5, "the host itself is free to send"
+            assert traffic.send((a.namespace, a.address), second.address) == 5, "the tunnel drops it, not the socket"
+    assert_nothing_clear(captures)
+    sites.lab.heal()
+    a.wait_protected(c)
+
+
+def test_a_route_in_the_clear_carries_nothing_to_a_network_of_a_peer(sites: Sites) -> None:
+    a = sites.lab["a"]
+    first, second = sites.hosts
+    with clear_route(sites), captured(sites.lab, "route") as captures:
+        before = sites.dropped("a", "networks_out")
+        assert traffic.send((first.namespace, first.address), second.address) == 5
+        a.wait_for("five drops", lambda: sites.dropped("a", "networks_out") >= before + 5, 60)
+    assert_nothing_clear(captures)
+
+
+def test_a_peer_sends_only_from_what_it_may_speak_for(sites: Sites) -> None:
+    """c gives itself an address of a's network and one of nobody's, and sends through the tunnel."""
+    a, c = sites.ends
+    first, second = sites.hosts
+    c.daemons.agent.kill()
+    c.run("nft", "flush", "ruleset")
+    stolen = [first.ipv4.replace(".5", ".77"), "192.168.99.9", first.address.replace("::5", "::77"), "2001:db8:99::9"]
+    try:
+        for source in stolen:
+            c.run("ip", "address", "add", source, "dev", "lo")
+            before = sites.dropped("a", "networks_in")
+            assert not is_heard(first, (c.namespace, source)), source
+            assert sites.dropped("a", "networks_in") == before + 5, source
+        assert is_heard(first, (second.namespace, second.ipv4))
+        assert is_heard(first, (second.namespace, second.address))
+    finally:
+        for source in stolen:
+            c.run("ip", "address", "del", source, "dev", "lo", check=False)
+        sites.lab.heal()
+        c.wait_protected(a)
+
+
+def test_a_stranger_reaches_no_network_and_speaks_for_none(sites: Sites) -> None:
+    first, second = sites.hosts
+    through = [data("2001:db8:66::6", second.address), data("10.66.0.6", second.ipv4)]
+    forged = [data(second.address, first.address), data(second.ipv4, first.ipv4)]
+    with transmitter(sites) as forger:
+        for packet, host in zip((*through, *forged), (second, second, first, first), strict=True):
+            assert not is_heard(host, lambda sent=packet: forger.send(*[sent] * 5)), packet.summary()
+        for packet in tunnelled(sites, forged):
+            before = sites.dropped("a", "networks_in")
+            assert not is_heard(first, lambda sent=packet: forger.send(*[sent] * 5)), packet.summary()
+            assert sites.dropped("a", "networks_in") == before + 5
+
+
+def test_without_the_rules_each_of_these_packets_arrives(sites: Sites) -> None:
+    """The control: same nodes, same packets. It removes the rules, so no test with these nodes follows."""
+    a, c = sites.ends
+    first, second = sites.hosts
+    for node in (a, c):
+        node.daemons.agent.kill()
+        node.run("nft", "flush", "ruleset")
+    c.run("ip", "address", "add", "192.168.99.9", "dev", "lo")
+    assert is_heard(first, (c.namespace, "192.168.99.9"), 60)
+    forged = [data(second.address, first.address), data(second.ipv4, first.ipv4)]
+    with transmitter(sites) as forger:
+        assert is_heard(second, lambda: forger.send(data("2001:db8:66::6", second.address)), 60)
+        for packet in (*forged, *tunnelled(sites, forged)):
+            assert is_heard(first, lambda sent=packet: forger.send(sent), 60), packet.summary()
+    with clear_route(sites), a.capture("control") as seen:
+        traffic.send((first.namespace, first.address), second.address)
+        wait_until("user data on the link", lambda: seen.sent[Kind.CLEAR] >= 5, [seen], 60)
+
+
+# --- what the tests send ---
+
+
+def data(source: str, target: str) -> Packet:
+    """Build user data."""
+    header = IPv6(src=source, dst=target) if ":" in target else IP(src=source, dst=target)
+    return header / UDP(sport=traffic.PORT, dport=traffic.PORT) / Raw(MARK)
+
+
+def tunnelled(sites: Sites, packets: list[Packet]) -> list[Packet]:
+    """Build VXLAN-GPE packets in the name of c, in the clear."""
+    a, c = sites.ends
+    outer = IPv6(src=c.address, dst=a.address) / UDP(sport=49152, dport=4790)
+    return [outer / Raw(bytes([0x0C, 0, 0, 2 if IPv6 in one else 1, 0, 0, 1, 0]) + bytes(one)) for one in packets]
+
+
+@contextmanager
+def transmitter(sites: Sites) -> Iterator[Forger]:
+    """Give the stranger m, one hop from a, a transmitter."""
+    with Forger(Way.between(sites.lab.end_of("m", "a"), sites.lab.end_of("a", "m"))) as forger:
+        yield forger
+
+
+@contextmanager
+def clear_route(sites: Sites) -> Iterator[None]:
+    """Let a route lead from a to the network behind c through the relay, as a router would that knows no tunnel."""
+    a, network = sites.lab["a"], sites.hosts[1].networks[0]
+    route = [network, "via", sites.lab.end_of("b", "a").link_local(), "dev", "mesh-b", "metric", "1"]
+    a.run("ip", "-6", "route", "add", *route)
+    try:
+        yield
+    finally:
+        a.run("ip", "-6", "route", "del", *route)
+
+
+def is_heard(host: Host, sent: tuple[str, str] | Callable[[], object], seconds: float = SILENCE) -> bool:
+    """Send user data to a host, from a socket or otherwise. Return whether it arrives."""
+    address = host.address if not isinstance(sent, tuple) or ":" in sent[1] else host.ipv4
+    with ExitStack() as stack:
+        heard = [stack.enter_context(traffic.udp_socket(host.namespace, one, traffic.PORT)) for one in (address,)]
+        if isinstance(sent, tuple):
+            traffic.send(sent, address)
+        else:
+            heard.append(stack.enter_context(traffic.udp_socket(host.namespace, host.ipv4, traffic.PORT)))
+            sent()
+        return bool(select.select(heard, [], [], seconds)[0])
