@@ -37,6 +37,7 @@ from meshsec.core.channels.events import (
     RoutesReset,
     RulesObserved,
     SasObserved,
+    TunnelObserved,
 )
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.failures import Cause, FailureKind
@@ -116,7 +117,9 @@ class Driver:
         return self.engine.poll_actions()
 
     def succeed(self, *actions: Action) -> list[Action]:
-        return self.tell(*(ActionDone(action) for action in actions))
+        """Carry out actions. What the tunnel's routes are is read back, as the agent does."""
+        routes = [TunnelObserved(action.routes) for action in actions if isinstance(action, RouteNetworks)]
+        return self.tell(*routes, *(ActionDone(action) for action in actions))
 
     def advance(self, seconds: float) -> list[Action]:
         """Let time pass from timer to timer, and return the actions that the engine asks for."""

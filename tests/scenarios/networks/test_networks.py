@@ -9,6 +9,7 @@ import select
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -71,7 +72,7 @@ def sites() -> Iterator[Sites]:
         made = Sites(lab, hosts)
         for node, networks in ((a, second), (c, first)):
             for network in networks:
-                node.wait_for(f"a route to {network}", lambda there=network, at=node: _is_routed(at, there), 60)
+                node.wait_for(f"a route to {network}", partial(_is_routed, node, network), 60)
         yield made
 
 
@@ -84,10 +85,9 @@ def _is_routed(node: Node, network: str) -> bool:
 def _flows(sites: Sites) -> list[Flow]:
     """Return flows between the hosts, in both directions and both families."""
     first, second = sites.hosts
-    pairs = [(one, other) for one, other in ((first, second), (second, first))]
     return [
         Flow((one.namespace, source), (other.namespace, target))
-        for one, other in pairs
+        for one, other in ((first, second), (second, first))
         for source, target in ((one.address, other.address), (one.ipv4, other.ipv4))
     ]
 
@@ -178,10 +178,10 @@ def test_a_stranger_reaches_no_network_and_speaks_for_none(sites: Sites) -> None
     forged = [data(second.address, first.address), data(second.ipv4, first.ipv4)]
     with transmitter(sites) as forger:
         for packet, host in zip((*through, *forged), (second, second, first, first), strict=True):
-            assert not is_heard(host, lambda sent=packet: forger.send(*[sent] * 5)), packet.summary()
+            assert not is_heard(host, partial(forger.send, *[packet] * 5)), packet.summary()
         for packet in tunnelled(sites, forged):
             before = sites.dropped("a", "networks_in")
-            assert not is_heard(first, lambda sent=packet: forger.send(*[sent] * 5)), packet.summary()
+            assert not is_heard(first, partial(forger.send, *[packet] * 5)), packet.summary()
             assert sites.dropped("a", "networks_in") == before + 5
 
 
@@ -198,7 +198,7 @@ def test_without_the_rules_each_of_these_packets_arrives(sites: Sites) -> None:
     with transmitter(sites) as forger:
         assert is_heard(second, lambda: forger.send(data("2001:db8:66::6", second.address)), 60)
         for packet in (*forged, *tunnelled(sites, forged)):
-            assert is_heard(first, lambda sent=packet: forger.send(sent), 60), packet.summary()
+            assert is_heard(first, partial(forger.send, packet), 60), packet.summary()
     with clear_route(sites), a.capture("control") as seen:
         traffic.send((first.namespace, first.address), second.address)
         wait_until("user data on the link", lambda: seen.sent[Kind.CLEAR] >= 5, [seen], 60)
@@ -240,13 +240,12 @@ def clear_route(sites: Sites) -> Iterator[None]:
 
 
 def is_heard(host: Host, sent: tuple[str, str] | Callable[[], object], seconds: float = SILENCE) -> bool:
-    """Send user data to a host, from a socket or otherwise. Return whether it arrives."""
-    address = host.address if not isinstance(sent, tuple) or ":" in sent[1] else host.ipv4
+    """Send user data to a host, from the address of a namespace or otherwise. Return whether it arrives."""
     with ExitStack() as stack:
-        heard = [stack.enter_context(traffic.udp_socket(host.namespace, one, traffic.PORT)) for one in (address,)]
+        sockets = (traffic.udp_socket(host.namespace, one, traffic.PORT) for one in (host.address, host.ipv4))
+        heard = [stack.enter_context(one) for one in sockets]
         if isinstance(sent, tuple):
-            traffic.send(sent, address)
+            traffic.send(sent, host.address if ":" in sent[1] else host.ipv4)
         else:
-            heard.append(stack.enter_context(traffic.udp_socket(host.namespace, host.ipv4, traffic.PORT)))
             sent()
         return bool(select.select(heard, [], [], seconds)[0])
