@@ -84,7 +84,7 @@ class Agent:
         self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.networks = NetworksSide(
-            card.address, backend, settings.routing.interfaces, self.driver.post, used=bool(networks.device)
+            card, backend, settings.routing.interfaces, self.driver.post, used=bool(networks.device)
         )
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)

@@ -147,9 +147,20 @@ def _print_node(view: Mapping[str, Any]) -> None:
         what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
         click.secho(f"In the clear by the policy: {what} ({one['reason']})", fg="yellow")
     if networks := ", ".join(view["unprotected_networks"]):
-        click.secho(f"In the clear, because IPsec protects addresses of nodes alone: {networks}", fg="yellow")
+        click.secho(f"Networks in the clear by the policy: {networks}", fg="yellow")
+    if own := ", ".join(view["own_networks"]):
+        click.echo(f"Networks behind this node: {own}")
+    for one in view["networks"]:
+        click.secho(_network(one), fg="red" if one["problem"] else None)
     for problem in view["problems"]:
         click.secho(f"Problem: {problem}", fg="red")
+
+
+def _network(one: Mapping[str, Any]) -> str:
+    if one["problem"]:
+        return f"Network {one['network']}: {one['problem']}"
+    ready = f" (ready: {', '.join(one['ready'])})" if one["ready"] else ""
+    return f"Network {one['network']} through {one['peer']}{ready}"
 
 
 def _print_peers(peers: list[Mapping[str, Any]]) -> None:

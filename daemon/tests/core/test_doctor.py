@@ -165,7 +165,8 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
         ({"router_problem": "gone"}, "routing daemon", Level.FAIL, "gone"),
         ({"router_warnings": ["it lags"]}, "routing daemon", Level.WARN, "it lags"),
         ({"router_warnings": ["duplicate_originator"]}, "copied key", Level.WARN, "a copy of this node's key"),
-        ({"unprotected_networks": ["10.9.0.0/16"]}, "networks behind nodes", Level.WARN, "10.9.0.0/16 crosses"),
+        ({"unprotected_networks": ["10.9.0.0/16"]}, "open networks", Level.WARN, "10.9.0.0/16 crosses"),
+        ({"networks": 2, "network_problems": ["::/0: c is failed"]}, "networks of peers", Level.WARN, "c is failed"),
         (
             {"doubled": ["boat"]},
             "copied key",

@@ -1,6 +1,7 @@
 """Networks behind peers: which peer is chosen, which routes the engine asks for, and what the rules are given."""
 
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from meshsec.core.channels.events import (
     SasObserved,
     TunnelObserved,
 )
+from meshsec.core.explain.networks_view import networks, unheeded
 from meshsec.core.networks.choice import NEARER, Candidate, choose
 from meshsec.core.networks.mtu import IPV6_MINIMUM, inner_mtu
 from meshsec.core.networks.networks import MAX_STRANGERS, Networks
@@ -131,6 +133,32 @@ def test_networks_behind_this_node_reach_peers_themselves_through_the_tunnel() -
     assert all(one.forwarded for one in routes)
 
 
+def test_status_says_through_whom_a_network_is_reached_and_who_is_ready() -> None:
+    made = driver(default=("n5", "n6"), network=("n5",))
+    (network, default) = (entry(made, NETWORK), entry(made, DEFAULT_ROUTE))
+    assert "nobody who may speak for it announces it (n5)" in network["problem"]
+    assert "nobody" in default["problem"]
+    protect(made, NEAR, 1)
+    protect(made, FAR, 4)
+    both = AnnouncementsReset((announced(FAR, DEFAULT_ROUTE), announced(NEAR, DEFAULT_ROUTE)))
+    made.succeed(*made.tell(both))
+    default = entry(made, DEFAULT_ROUTE)
+    assert (default["peer"], default["ready"], default["problem"]) == ("n5", ["n6"], "")
+    made.succeed(*made.tell(SasObserved("n5", ()), SasObserved("n6", ())))
+    assert entry(made, DEFAULT_ROUTE)["problem"] == "n5 is negotiating; user data for it is dropped"
+
+
+def test_networks_that_a_peer_may_not_speak_for_are_named() -> None:
+    made = driver(network=("n5",))
+    made.tell(AnnouncementSet(announced(FAR)), AnnouncementSet(announced(NEAR)))
+    assert unheeded(made.engine.known) == [f"{NETWORK} from n6"]
+
+
+def entry(made: Driver, network: Network) -> dict[str, Any]:
+    """Return what `meshsec status` says of a network."""
+    return next(one for one in networks(made.engine.known) if one["network"] == str(network))
+
+
 def test_without_networks_nothing_is_asked_for() -> None:
     made = Driver(NODE)
     made.ready(NEAR)
@@ -142,22 +170,22 @@ def test_without_networks_nothing_is_asked_for() -> None:
 
 
 def test_strangers_announcements_are_bounded_and_lock_out_no_network_that_counts() -> None:
-    networks = Networks()
-    networks.configure(DEVICE, (), {NETWORK: ("n5",)})
+    known = Networks()
+    known.configure(DEVICE, (), {NETWORK: ("n5",)})
     for number in range(MAX_STRANGERS + 10):
-        networks.put(Announcement(IPv4Network((number << 8, 24)), SECOND, 1, 1))
-    networks.put(announced(NEAR))
-    assert len(list(networks)) == MAX_STRANGERS + 1
-    assert set(networks.announcers(NETWORK)) == {card(NEAR).locator}
+        known.put(Announcement(IPv4Network((number << 8, 24)), SECOND, 1, 1))
+    known.put(announced(NEAR))
+    assert len(list(known)) == MAX_STRANGERS + 1
+    assert set(known.announcers(NETWORK)) == {card(NEAR).locator}
 
 
 def test_a_peer_may_be_named_by_each_of_its_addresses() -> None:
-    networks = Networks()
+    known = Networks()
     for name in (card(NEAR).address, card(NEAR).locator, card(NEAR).ipv4):
         assert name is not None
-        networks.configure(DEVICE, (), {NETWORK: (name,)})
-        assert networks.may_speak(NETWORK, "n5", card(NEAR))
-        assert not networks.may_speak(NETWORK, "n6", card(FAR))
+        known.configure(DEVICE, (), {NETWORK: (name,)})
+        assert known.may_speak(NETWORK, "n5", card(NEAR))
+        assert not known.may_speak(NETWORK, "n6", card(FAR))
 
 
 costs = st.integers(1, 1000)

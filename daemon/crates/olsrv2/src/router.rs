@@ -1,5 +1,6 @@
 //! The router: both families, all interfaces, all input and output.
 
+mod attached;
 mod flooding;
 mod input;
 mod interfaces;
@@ -12,7 +13,7 @@ use core::net::IpAddr;
 use nhdp::{Family, InterfaceId, Time};
 use rfc5444::Metric;
 
-use crate::config::{Attached, Config, HelloTiming};
+use crate::config::{Config, HelloTiming};
 use crate::duplicate::DuplicateSet;
 use crate::event::{Counters, Event, InterfaceEvent, Transmit};
 use crate::instance::{Context, Instance};
@@ -146,21 +147,6 @@ impl Router {
         instances
             .iter_mut()
             .for_each(|instance| instance.reconfigure(&mut ctx));
-        self.settle(now);
-    }
-
-    /// Replaces the local attached network set (RFC 7181, section 7.2). A TC announces the change at once, but for the
-    /// shortest interval between two TCs.
-    pub fn set_attached(&mut self, now: Time, attached: Vec<Attached>) {
-        if self.config.attached == attached {
-            return;
-        }
-        self.advance(now);
-        self.config.attached = attached;
-        let (instances, mut ctx) = self.parts(now);
-        for instance in instances {
-            instance.attached_changed(&mut ctx);
-        }
         self.settle(now);
     }
 

@@ -9,7 +9,7 @@ from a mesh interface.
 import errno
 import socket
 from collections.abc import Collection, Iterable
-from ipaddress import IPv6Address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any, NamedTuple
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, nla
@@ -63,6 +63,13 @@ class TunnelError(OSError):
     """The kernel refused; the text names the request and the reason."""
 
 
+class Own(NamedTuple):
+    """This node's addresses: the source of its own packets to networks, and the outer source of all."""
+
+    address: IPv6Address
+    ipv4: IPv4Address | None
+
+
 class _Rule(NamedTuple):
     """The fields by which our rules differ."""
 
@@ -73,11 +80,11 @@ class _Rule(NamedTuple):
 
 
 async def apply(
-    routes: Collection[TunnelRoute], device: str, source: IPv6Address, links: Iterable[str], mtu: int
+    routes: Collection[TunnelRoute], device: str, own: Own, links: Iterable[str], mtu: int
 ) -> frozenset[TunnelRoute]:
     """Set the device and exactly these routes, and return those that are installed then, as read back.
 
-    ``source`` is this node's address, ``links`` are the mesh interfaces, ``mtu`` is the largest inner packet in bytes.
+    ``own`` are this node's addresses, ``links`` are the mesh interfaces, ``mtu`` is the largest inner packet in bytes.
     New routes are added before old ones are removed, and a route to another peer replaces the one before. Raises
     ``TunnelError``.
     """
@@ -87,10 +94,10 @@ async def apply(
         await _set_rules(ipr, wanted_rules)
         found = await _routes(ipr, index)
         for route in sorted(set(routes) - found, key=str):
-            await _change(ipr, RTM_NEWROUTE, route, index, source)
+            await _change(ipr, RTM_NEWROUTE, route, index, own)
         kept = {(one.destination, one.forwarded) for one in routes}
         for route in sorted(one for one in found if (one.destination, one.forwarded) not in kept):
-            await _change(ipr, RTM_DELROUTE, route, index, source)
+            await _change(ipr, RTM_DELROUTE, route, index, own)
         return await _installed(ipr, index, links)
 
 
@@ -162,13 +169,14 @@ def _destination(message: Any, version: int) -> Network:
     return ip_network(f"{message.get('dst') or everything}/{message['dst_len']}")
 
 
-async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, source: IPv6Address) -> None:
+async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own) -> None:
     destination = route.destination
+    source = own.address if destination.version == 6 else own.ipv4
     table = FORWARDED_TABLE if route.forwarded else _MAIN
     outer = [
         ("LWTUNNEL_IP6_ID", NETWORK_ID),
         ("LWTUNNEL_IP6_DST", str(route.peer)),
-        ("LWTUNNEL_IP6_SRC", str(source)),
+        ("LWTUNNEL_IP6_SRC", str(own.address)),
     ]
     message = rtmsg()  # type: ignore[no-untyped-call]
     message["family"], message["dst_len"] = _FAMILIES[destination.version], destination.prefixlen
@@ -178,7 +186,7 @@ async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, source: I
         ("RTA_OIF", index),
         ("RTA_TABLE", table),
         ("RTA_PRIORITY", METRIC),
-        *([("RTA_PREFSRC", str(source))] if destination.version == 6 and not route.forwarded else []),
+        *([("RTA_PREFSRC", str(source))] if source and not route.forwarded else []),
         ("RTA_ENCAP_TYPE", _ENCAP_IP6),
         ("RTA_ENCAP", {"attrs": outer}),
     ]

@@ -15,7 +15,7 @@ from meshsec.agent.sides import radios, routing
 from meshsec.agent.sides.strangers import Stranger
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
-from meshsec.core.explain import copied_keys
+from meshsec.core.explain import copied_keys, networks_view
 from meshsec.core.explain.findings import Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.values.ike_daemon import IkeDaemon
@@ -73,6 +73,9 @@ async def collect(sides: Sides) -> Facts:
         announced_instead=_announced_instead(sides),
         failed=_failed(sides),
         unprotected_networks=[str(one) for one in sides.driver.engine.known.rules.perimeter.unprotected],
+        networks=len(sides.driver.engine.known.networks.grants),
+        network_problems=[*networks_view.problems(sides.driver.engine.known)],
+        unheeded_networks=networks_view.unheeded(sides.driver.engine.known),
         doubled=doubled(sides),
         unauthenticated=[one.title for one in sides.driver.engine.known.channels() if one.unauthenticated()],
         strangers=_strangers(sides),

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from ipaddress import IPv6Address
 
 from meshsec.adapters.kernel import netlink, tunnel
 from meshsec.adapters.kernel.tunnel import TunnelError
@@ -12,7 +11,7 @@ from meshsec.core.channels.events import Event, TunnelObserved
 from meshsec.core.config.networks import DEVICE
 from meshsec.core.networks.mtu import inner_mtu
 from meshsec.core.values.failures import Cause
-from meshsec.core.values.model import EspBackend
+from meshsec.core.values.model import Card, EspBackend
 from meshsec.core.values.networks import TunnelRoute
 
 _log = logging.getLogger(__name__)
@@ -22,10 +21,11 @@ class NetworksSide:
     """The tunnel's device and its routes. They stay when meshsecd ends, as the SAs do."""
 
     def __init__(
-        self, own: IPv6Address, backend: EspBackend, links: Sequence[str], post: Callable[[Event], None], *, used: bool
+        self, card: Card, backend: EspBackend, links: Sequence[str], post: Callable[[Event], None], *, used: bool
     ) -> None:
-        """``own`` is this node's address, ``links`` are the mesh interfaces. Not ``used``: there are no networks."""
-        self._own, self._backend, self._links, self._post, self._used = own, backend, links, post, used
+        """``card`` is this node's, ``links`` are the mesh interfaces. Not ``used``: there are no networks."""
+        self._own = tunnel.Own(card.address, card.ipv4)
+        self._backend, self._links, self._post, self._used = backend, links, post, used
         self._installed: frozenset[TunnelRoute] = frozenset()
 
     async def found(self) -> tuple[Event, ...]:

@@ -62,11 +62,12 @@ def _candidates(known: Situation, network: Network) -> list[Candidate]:
         heard = [announcers[one] for one in originators(card) if one in announcers]
         if heard:
             cost = route.metric + min(one.metric for one in heard)
-            found.append(Candidate(card.address, _carries(known, channel), cost))
+            found.append(Candidate(card.address, carries(known, channel), cost))
     return found
 
 
-def _carries(known: Situation, channel: Channel) -> bool:
+def carries(known: Situation, channel: Channel) -> bool:
+    """Return whether user data passes to the peer now, protected."""
     by_overlay = channel.card is not None and known.overlay.carries(channel.card.address)
     return by_overlay or (channel.established().complete and not channel.hold.over)
 

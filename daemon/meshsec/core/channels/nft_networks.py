@@ -8,11 +8,11 @@ public address that is nobody else's. The mark is taken off when both copies of 
 """
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Network, collapse_addresses
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses
 from typing import Final
 
 from meshsec.core.channels.nft_text import chain, prefixes, set_of
-from meshsec.core.values.model import Address, EspBackend, Network, RulesSpec
+from meshsec.core.values.model import EspBackend, Network, RulesSpec
 from meshsec.core.values.networks import BehindNodes, Speaker
 
 PORT: Final = 4790
@@ -39,21 +39,10 @@ def sets(behind: BehindNodes) -> list[str]:
     if not behind.device:
         return []
     numbered = list(enumerate(behind.speakers, _MARKS + 1))
+    tunnels = [f"{one} : {number}" for number, peer in numbered for one in peer.tunnels]
     return [
-        *(
-            set_of(f"behind{version}", f"ipv{version}_addr", _of(version, behind.own), interval=True)
-            for version in (6, 4)
-        ),
-        *(
-            set_of(f"closed{version}", f"ipv{version}_addr", _of(version, behind.closed), interval=True)
-            for version in (6, 4)
-        ),
-        _map("tunnels", "ipv6_addr : mark", [f"{one} : {number}" for number, peer in numbered for one in peer.tunnels]),
-        *(
-            _map(f"spoken{version}", f"mark . ipv{version}_addr; flags interval", _sources(version, numbered))
-            for version in (6, 4)
-        ),
-        *(_map(f"gateways{version}", "mark", _gateways(version, numbered)) for version in (6, 4)),
+        f"  map tunnels {{ type ipv6_addr : mark;{_elements(tunnels)} }}",
+        *(one for _, version in _FAMILIES for one in _sets_of(version, behind, numbered)),
     ]
 
 
@@ -135,6 +124,9 @@ def _from_elsewhere() -> list[str]:
 
 
 def _from_tunnel() -> list[str]:
+    """A peer that may speak for a network in which another peer's address lies does not speak for that peer."""
+    own = [f"meta mark . {family} saddr @hosts{version} accept" for family, version in _FAMILIES]
+    own += [f"{family} saddr @protected{version} {_IN}" for family, version in _FAMILIES]
     spoken = [f"meta mark . {family} saddr @spoken{version} accept" for family, version in _FAMILIES]
     others = [
         f"{family} saddr @{name}{version} {_IN}" for name in ("closed", "behind") for family, version in _FAMILIES
@@ -147,7 +139,7 @@ def _from_tunnel() -> list[str]:
             f"meta mark @gateways{version} {_ERRORS[version]} accept",
         )
     ]
-    return [*spoken, *others, *gateways, _IN]
+    return [*own, *spoken, *others, *gateways, _IN]
 
 
 def _into_tunnel(behind: BehindNodes) -> list[str]:
@@ -167,30 +159,34 @@ def _of(version: int, networks: Sequence[Network]) -> list[str]:
     return prefixes(networks, IPv4Network if version == 4 else IPv6Network)
 
 
+def _sets_of(version: int, behind: BehindNodes, numbered: Sequence[tuple[int, Speaker]]) -> list[str]:
+    kind = f"ipv{version}_addr"
+    hosts = [f"{number} . {one}" for number, peer in numbered for one in peer.hosts if one.version == version]
+    return [
+        set_of(f"behind{version}", kind, _of(version, behind.own), interval=True),
+        set_of(f"closed{version}", kind, _of(version, behind.closed), interval=True),
+        set_of(f"hosts{version}", f"mark . {kind}", hosts),
+        f"  set spoken{version} {{ type mark . {kind}; flags interval;{_elements(_sources(version, numbered))} }}",
+        set_of(f"gateways{version}", "mark", _gateways(version, numbered)),
+    ]
+
+
+def _elements(elements: Sequence[str]) -> str:
+    return f" elements = {{ {', '.join(elements)} }}" if elements else ""
+
+
 def _sources(version: int, numbered: Sequence[tuple[int, Speaker]]) -> list[str]:
     """Return each peer's sources. Those of one peer must not overlap: such a set does not merge intervals."""
     found = []
     for number, peer in numbered:
-        networks = [_host(one) for one in peer.hosts] + [one for one in peer.networks if one.prefixlen]
-        of_version = [one for one in networks if one.version == version]
+        of_version = [one for one in peer.networks if one.version == version and one.prefixlen]
         found += [f"{number} . {one}" for one in collapse_addresses(of_version)]  # type: ignore[type-var]
     return found
 
 
-def _host(address: Address) -> Network:
-    if isinstance(address, IPv4Address):
-        return IPv4Network((int(address), 32))
-    return IPv6Network((int(address), 128))
-
-
 def _gateways(version: int, numbered: Sequence[tuple[int, Speaker]]) -> list[str]:
+    default = (version, 0)
     is_gateway = {
-        number for number, peer in numbered for one in peer.networks if (one.version, one.prefixlen) == (version, 0)
+        number for number, peer in numbered for one in peer.networks if (one.version, one.prefixlen) == default
     }
     return [str(number) for number in sorted(is_gateway)]
-
-
-def _map(name: str, kind: str, elements: Sequence[str]) -> str:
-    keyword = "map" if " : " in kind else "set"
-    content = f" elements = {{ {', '.join(elements)} }}" if elements else ""
-    return f"  {keyword} {name} {{ type {kind};{content} }}"

@@ -1,8 +1,8 @@
 """``accept`` of ``[routing]``: which networks beyond the mesh this node routes to, and through whom."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv6Network, ip_address
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -47,6 +47,26 @@ class AcceptedNetwork(Struct, frozen=True):
             if version and not isinstance(sender, str) and sender.version != version:
                 rule = f"an originator of the network's family, IPv{version}, or a peer's name"
                 yield ("from", index), rule
+
+
+SELF_CERTIFYING = IPv6Network("fc00::/8")
+"""Where the addresses of nodes lie, each of which follows from its node's key."""
+
+
+def overlaps(accepted: Iterable[AcceptedNetwork], own: Iterable[Network]) -> Iterator[tuple[int, str]]:
+    """Yield the networks that overlap others: the index of each, and what is allowed.
+
+    Default routes overlap nothing, because every other network is a part of them. ``own`` are those behind this node.
+    """
+    taken: list[tuple[Network, str, object]] = [(SELF_CERTIFYING, "in which the addresses of nodes lie", None)]
+    taken += [(one, "which this node announces", None) for one in own if one.prefixlen]
+    for index, one in enumerate(accepted):
+        if not getattr(one.prefix, "prefixlen", 0):  # a prefix that was refused already is None
+            continue
+        clashes = (f"{other}, {why}" for other, why, who in taken if other.overlaps(one.prefix) and who != one.senders)
+        if clash := next(clashes, None):
+            yield index, f"a network that does not overlap {clash}"
+        taken.append((one.prefix, "for which others may speak", one.senders))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from meshsec.core.config.accepted_networks import ACCEPTED_MAX, AcceptedNetwork
+from meshsec.core.config.accepted_networks import ACCEPTED_MAX, AcceptedNetwork, overlaps
 from meshsec.core.config.kinds import InterfaceName, Interval, Metric, Prefix, SocketPath, Validity
 from meshsec.core.config.link_settings import LinkSettings, LinkTable, Timing, too_short
 from meshsec.core.values.definition import Once, Rule, Wrong
@@ -120,8 +120,8 @@ class RoutingSettings(Struct, frozen=True):
             max_length=ATTACHED_MAX,
             description="networks that this node announces (RFC 7181, section 7.2), at most 256, each `{ prefix = "
             '"10.1.0.0/16", distance = 1 }` with a distance of 1 to 255, and a `metric` if it shall weigh more than 1; '
-            "a gateway announces `0.0.0.0/0` and `::/0`. Announcing a network lets the mesh reach it through this "
-            "node; a default route does not open private networks beside it",
+            "a gateway announces `0.0.0.0/0` and `::/0`. Peers then reach the network through this node, protected; "
+            "a default route does not open private networks beside it",
             extra={"allowed": "a list of tables, such as [{ prefix = '10.1.0.0/16', distance = 1 }]"},
         ),
     ] = ()
@@ -130,9 +130,10 @@ class RoutingSettings(Struct, frozen=True):
         Once("each prefix once, with all of its routers in 'from'", "prefix"),
         Meta(
             max_length=ACCEPTED_MAX,
-            description='networks of other nodes that this node routes to, at most 256, each `{ prefix = "::/0", '
-            'from = ["ridge"] }`: exactly this prefix, from these peers (by name, resolved by their cards when it is '
-            "exported) or originators of its family ([a way out](../guide/guide.md#8-a-way-out)); with olsrv2d only",
+            description='networks of other nodes that this node uses, at most 256, each `{ prefix = "::/0", from = '
+            '["ridge"] }`: exactly this prefix, and the peers that may speak for it, by name or address. Its user data '
+            "is protected, unless `open_networks` of the policy names it ([a way out](../guide/guide.md#8-a-way-out)); "
+            "with olsrv2d only",
             extra={"allowed": "a list of tables, such as [{ prefix = '0.0.0.0/0', from = ['ridge'] }]"},
         ),
     ] = ()
@@ -168,6 +169,8 @@ class RoutingSettings(Struct, frozen=True):
             if isinstance(own, Mapping):
                 for below, rule in too_short("hello", interval, own, table.hello_validity):
                     yield ("interface", name, *below), rule
+        own = [one.prefix for one in self.attached or () if getattr(one.prefix, "prefixlen", 0)]
+        yield from ((("accept", index, "prefix"), rule) for index, rule in overlaps(self.accept or (), own))
         if self.daemon is RoutingDaemon.OLSRD2:
             yield from ((where, "with daemon = 'olsrv2d' only") for where, _ in self.weights())
 

@@ -144,11 +144,20 @@ def _bypass(facts: Facts) -> list[Check]:
 
 
 def _networks(facts: Facts) -> list[Check]:
-    if not facts.unprotected_networks:
-        return []
-    found = f"user data to and from {', '.join(facts.unprotected_networks)} crosses the mesh in the clear"
-    fix = "use ssh, TLS or a VPN of its own there; IPsec protects addresses of nodes alone ([routing] attached, accept)"
-    return [Check("networks behind nodes", Level.WARN, found, fix)]
+    checks = []
+    if facts.unprotected_networks:
+        found = f"user data to and from {', '.join(facts.unprotected_networks)} crosses the mesh in the clear"
+        fix = "take them out of the policy's open_networks, on both nodes: what is not open is protected"
+        checks.append(Check("open networks", Level.WARN, found, fix))
+    if facts.networks:
+        fix = "look at that peer with `meshsec explain PEER`, and at [routing] attached of its meshsec.toml"
+        fine = f"all {facts.networks} are reached protected"
+        checks += judged("networks of peers", "; ".join(facts.network_problems), fine, fix, Level.WARN)
+    if facts.unheeded_networks:
+        found = f"announced by peers that may not speak for them, so not used: {', '.join(facts.unheeded_networks)}"
+        fix = "name the peer in [routing] accept of meshsec.toml if this node is to use the network"
+        checks.append(Check("announced networks", Level.OK, f"{found}; {fix}"))
+    return checks
 
 
 def _addresses(facts: Facts) -> list[Check]:

@@ -101,7 +101,13 @@ class Facts:
     bypass: Sequence[str] = ()
     """What the policy lets pass in the clear, each with its reason."""
     unprotected_networks: Sequence[str] = ()
-    """Networks that this node announces or reaches through others."""
+    """Networks whose user data crosses the mesh in the clear, because the policy says so."""
+    network_problems: Sequence[str] = ()
+    """Protected networks of peers that cannot be reached, each with the reason."""
+    unheeded_networks: Sequence[str] = ()
+    """Networks that peers announce and may not speak for, each with who announces it."""
+    networks: int = 0
+    """Number of the protected networks of peers."""
     lost: Sequence[str] = ()
     """Peers with an SA through which nothing comes, and whose IKE daemon does not answer."""
     guard_problem: str = ""

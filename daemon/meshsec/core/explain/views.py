@@ -10,6 +10,7 @@ from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.plan import Planned
 from meshsec.core.explain.channel_status import Shown, shown
+from meshsec.core.explain.networks_view import networks
 from meshsec.core.explain.sentences import CLOSED_BY_DOUBT, sentences
 from meshsec.core.policy.capability import LeftOut
 from meshsec.core.values.model import Card, Edge, IkeSa, Neighbour, Route
@@ -35,6 +36,8 @@ def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: I
         "left_out": [{"kind": one.kind, "proposal": one.proposal, "lacks": list(one.lacks)} for one in left_out],
         "bypass": [one.table() for one in engine.known.policy.bypass],
         "unprotected_networks": [str(one) for one in engine.known.rules.perimeter.unprotected],
+        "own_networks": [str(one) for one in engine.known.networks.own],
+        "networks": networks(engine.known),
         "peers": [_peer(engine, channel, now) for channel in engine.known.channels()],
     }
 

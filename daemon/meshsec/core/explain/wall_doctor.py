@@ -10,6 +10,10 @@ _MEANINGS = {
     "into_sa": "came from the mesh and were to leave through this node's SAs or its overlay: somebody in reach forges "
     "packets",
     "into_networks": "came from the mesh for a network behind this node: to open one, announce it ([routing] attached)",
+    "networks_out": "were for a network of a peer, or had a source that this node does not speak for: announce the "
+    "network behind this node ([routing] attached)",
+    "networks_in": "had a source that the peer which sent them may not speak for, or came from a network of a peer by "
+    "another way than its tunnel",
     "link_out": "were user data in the clear on a mesh interface: use the address of a peer, or name the exception in "
     "the policy's bypass",
     "link_in": "were user data in the clear from a mesh interface: nobody on the mesh is reached that way",

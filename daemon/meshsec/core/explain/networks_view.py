@@ -1,0 +1,70 @@
+"""What people and programs are shown of networks: through whom each is reached, and what is wrong with it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.network_events import carries
+from meshsec.core.channels.situation import Situation
+from meshsec.core.networks.networks import originators
+from meshsec.core.values.model import Network
+
+
+def networks(known: Situation) -> list[dict[str, Any]]:
+    """Return the protected networks of peers, each with the peer in use, those that are ready beside it, and what is
+    wrong with it."""
+    return [_network(known, network) for network in known.networks.grants]
+
+
+def problems(known: Situation) -> Iterator[str]:
+    """Yield a sentence for each network that cannot be reached protected."""
+    yield from (f"{one['network']}: {one['problem']}" for one in networks(known) if one["problem"])
+
+
+def unheeded(known: Situation) -> list[str]:
+    """Return the networks that peers announce and may not speak for, each with who announces it."""
+    found = {
+        f"{one.network} from {channel.title}"
+        for one in known.networks
+        for channel in known.channels()
+        if one.network.prefixlen < one.network.max_prefixlen
+        and channel.card is not None
+        and one.originator in originators(channel.card)
+        and not known.networks.may_speak(one.network, channel.title, channel.card)
+    }
+    return sorted(found)
+
+
+def _network(known: Situation, network: Network) -> dict[str, Any]:
+    announcing = _announcing(known, network)
+    used = known.networks.in_use.get(network)
+    through = next((one for one in announcing if one.card is not None and one.card.address == used), None)
+    ready = [one.title for one in announcing if one is not through and carries(known, one)]
+    return {
+        "network": str(network),
+        "peer": through.title if through is not None else None,
+        "ready": list(dict.fromkeys(ready)),
+        "problem": _problem(known, network, announcing, through),
+    }
+
+
+def _announcing(known: Situation, network: Network) -> list[Channel]:
+    announcers = known.networks.announcers(network)
+    return [
+        channel
+        for channel in known.channels()
+        if channel.card is not None
+        and known.networks.may_speak(network, channel.title, channel.card)
+        and any(one in announcers for one in originators(channel.card))
+    ]
+
+
+def _problem(known: Situation, network: Network, announcing: list[Channel], through: Channel | None) -> str:
+    if not announcing:
+        named = ", ".join(map(str, known.networks.grants[network]))
+        return f"nobody who may speak for it announces it ({named}); user data for it is dropped"
+    if through is None:
+        return "its route is not installed yet"
+    if not carries(known, through):
+        return f"{through.title} is {through.state}; user data for it is dropped"
+    return ""
