@@ -26,6 +26,7 @@ FEATURES = {
     "kernel-esp": "ESP in the kernel, in transport mode",
     "lab": "vehicles simulated in a guest or in namespaces",
     "mesh-radio": "802.11s interfaces",
+    "networks": "networks behind nodes, protected",
     "node-address": "the fc.. address",
     "random": "good keys at the first boot",
     "routing": "OLSRv2",

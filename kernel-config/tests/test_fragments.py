@@ -71,6 +71,7 @@ def test_our_fragments_have_the_form_and_every_feature_is_used() -> None:
         "ipsec.config",
         "mesh-radio.config",
         "netfilter.config",
+        "networks.config",
         "preempt-rt.config",
         "virtual-lab.config",
     }

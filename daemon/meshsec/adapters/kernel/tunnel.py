@@ -96,7 +96,7 @@ async def apply(
         for route in sorted(set(routes) - found, key=str):
             await _change(ipr, RTM_NEWROUTE, route, index, own)
         kept = {(one.destination, one.forwarded) for one in routes}
-        for route in sorted(one for one in found if (one.destination, one.forwarded) not in kept):
+        for route in sorted((one for one in found if (one.destination, one.forwarded) not in kept), key=str):
             await _change(ipr, RTM_DELROUTE, route, index, own)
         return await _installed(ipr, index, links)
 

@@ -1,0 +1,116 @@
+"""The tunnel's device, its routes and the rules that lead to them, in a real kernel."""
+
+import asyncio
+import json
+from collections.abc import Collection
+from ipaddress import IPv4Address, IPv6Address, ip_network
+
+import pytest
+
+from meshsec.adapters.kernel import tunnel
+from meshsec.adapters.kernel.tunnel import Own, TunnelError
+from meshsec.core.values.networks import TunnelRoute
+from namespaces import ip, needs_root
+
+pytestmark = needs_root
+
+OWN = Own(IPv6Address("fc00::a"), IPv4Address("10.77.0.1"))
+PEER, OTHER = IPv6Address("fc00::b"), IPv6Address("fc00::c")
+DEVICE, LINKS, MTU = "meshsec-nets", ["mesh0"], 1388
+
+
+@pytest.fixture
+def node(inside: str) -> None:
+    """Give the node its addresses, a mesh interface with the router's route to a peer, and a LAN."""
+    for address in OWN:
+        ip("address", "add", str(address), "dev", "lo")
+    for name, far in (("mesh0", "mesh1"), ("lan0", "lan1")):
+        ip("link", "add", name, "type", "veth", "peer", "name", far)
+        for end in (name, far):
+            ip("link", "set", end, "up")
+    ip("-6", "route", "add", f"{PEER}/128", "dev", "mesh0", "proto", "100")
+
+
+def to(network: str, peer: IPv6Address = PEER, *, forwarded: bool = False) -> TunnelRoute:
+    return TunnelRoute(ip_network(network), peer, forwarded)
+
+
+def apply(*routes: TunnelRoute) -> Collection[TunnelRoute]:
+    return asyncio.run(tunnel.apply(frozenset(routes), DEVICE, OWN, LINKS, MTU))
+
+
+def installed() -> Collection[TunnelRoute]:
+    return asyncio.run(tunnel.installed(DEVICE, LINKS))
+
+
+def taken(destination: str, *further: str) -> tuple[str, str]:
+    """Return device and source address that the kernel chooses for a packet."""
+    (route,) = json.loads(ip("-j", "route", "get", destination, *further))
+    return route["dev"], route.get("prefsrc", "")
+
+
+def test_packets_to_networks_go_into_the_device_from_this_nodes_address(node: None) -> None:
+    routes = {to("10.1.0.0/16"), to("2001:db8:1::/64"), to("::/0", OTHER), to("0.0.0.0/0", OTHER)}
+    assert apply(*routes) == installed() == routes
+    assert taken("10.1.2.3") == taken("192.0.2.1") == (DEVICE, str(OWN.ipv4))
+    assert taken("2001:db8:1::5") == taken("2001:db8:9::5") == (DEVICE, str(OWN.address))
+    (link,) = json.loads(ip("-j", "-d", "link", "show", DEVICE))
+    assert (link["mtu"], link["linkinfo"]["info_data"]["port"]) == (MTU, tunnel.PORT)
+    assert apply() == installed() == frozenset()
+
+
+def test_a_network_moves_to_another_peer_by_one_replaced_route(node: None) -> None:
+    apply(to("10.1.0.0/16"), to("2001:db8:1::/64"))
+    moved = {to("10.1.0.0/16", OTHER), to("2001:db8:1::/64", OTHER)}
+    assert apply(*moved) == installed() == moved
+    assert ip("route", "show", "10.1.0.0/16").count("\n") == 1
+    assert ip("-6", "route", "show", "2001:db8:1::/64").count("\n") == 1
+
+
+def test_what_is_forwarded_to_a_peer_takes_the_tunnel_unless_it_comes_from_the_mesh(node: None) -> None:
+    routes = {to(f"{PEER}/128", forwarded=True), to("10.77.0.2/32", forwarded=True)}
+    assert apply(*routes) == installed() == routes
+    assert taken(str(PEER))[0] == "mesh0", "this node's own packets need no tunnel"
+    ip("-6", "address", "add", "2001:db8:9::1/64", "dev", "lan0", "nodad")
+    assert taken(str(PEER), "from", "2001:db8:9::5", "iif", "lan0")[0] == DEVICE
+    assert taken(str(PEER), "from", "fc00::d", "iif", "mesh0")[0] == "mesh0", "a relay passes it on"
+    apply(to("10.1.0.0/16"))
+    assert "proto 102" not in ip("-6", "rule", "show")
+
+
+def test_what_another_program_removes_is_missing_from_what_is_read_back(node: None) -> None:
+    routes = {to("10.1.0.0/16"), to(f"{PEER}/128", forwarded=True)}
+    apply(*routes)
+    ip("-6", "rule", "del", "priority", str(tunnel.FORWARDED_PRIORITY))
+    assert installed() == {to("10.1.0.0/16")}
+    assert apply(*routes) == routes
+    ip("route", "del", "10.1.0.0/16")
+    assert installed() == {to(f"{PEER}/128", forwarded=True)}
+    ip("link", "del", DEVICE)
+    assert installed() == frozenset()
+    assert apply(*routes) == routes
+
+
+def test_routes_of_others_are_left_alone(node: None) -> None:
+    apply(to("10.1.0.0/16"))
+    ip("route", "add", "10.2.0.0/16", "dev", DEVICE)
+    ip("route", "add", "10.3.0.0/16", "dev", "lan0", "proto", str(tunnel.PROTOCOL))
+    assert apply() == frozenset()
+    left = ip("route", "show")
+    assert "10.2.0.0/16" in left
+    assert "10.3.0.0/16" in left
+
+
+def test_a_node_without_networks_has_neither_device_nor_rules(node: None) -> None:
+    apply(to("10.1.0.0/16"), to(f"{PEER}/128", forwarded=True))
+    asyncio.run(tunnel.clear(DEVICE))
+    assert DEVICE not in ip("link", "show")
+    assert "proto 102" not in ip("rule", "show") + ip("-6", "rule", "show")
+    asyncio.run(tunnel.clear(DEVICE))
+
+
+def test_a_refusal_of_the_kernel_names_the_request(node: None) -> None:
+    ip("link", "add", "taken", "type", "vxlan", "id", "7", "dstport", str(tunnel.PORT), "dev", "lan0")
+    ip("link", "set", "taken", "up")
+    with pytest.raises(TunnelError, match=f"link (add|set) {DEVICE}"):
+        apply(to("10.1.0.0/16"))
