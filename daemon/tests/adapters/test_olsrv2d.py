@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Coroutine
-from ipaddress import IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +12,11 @@ import pytest
 
 from meshsec.adapters.routing import olsrv2d as module
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
+from meshsec.adapters.routing.olsrv2d_networks import PORTION as NETWORKS_PORTION
+from meshsec.adapters.routing.olsrv2d_networks import LocalNetwork
 from meshsec.core.channels.events import (
+    AnnouncementRemoved,
+    AnnouncementSet,
     AnnouncementsReset,
     RouterDown,
     RouteRemoved,
@@ -20,6 +24,7 @@ from meshsec.core.channels.events import (
     RouteSet,
     RoutesReset,
 )
+from meshsec.core.values.networks import Announcement
 from meshsec.core.values.refusals import Refusal, Source
 
 FAR = IPv6Network("fd00::c/128")
@@ -330,6 +335,97 @@ def test_thousands_of_trusted_addresses_go_in_portions(path: Path) -> None:
             told = [await daemon.heard.get() for _ in range(3)]
             assert [len(one["addresses"]) for one in told] == [module.PORTION, module.PORTION, 1]
             assert [one["more"] for one in told] == [True, True, False]
+
+    run(scenario)
+
+
+def test_networks_of_other_routers_become_events_and_a_mapped_one_is_ipv4(path: Path) -> None:
+    behind_b = {"prefix": "fd01::/64", "originator": "fd00::b", "distance": 1, "metric": 16}
+    mapped = {"prefix": "::ffff:10.1.0.0/112", "originator": "fd00::b", "distance": 0, "metric": 1}
+    shown = Announcement(IPv6Network("fd01::/64"), ip_address("fd00::b"), 1, 16)
+
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, {**SNAPSHOT, "attached": [behind_b]}) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            assert listener.networks == [AnnouncementsReset((shown,))]
+            daemon.say(change("attached", "set", **mapped), change("attached", "del", **behind_b))
+            network = IPv4Network("10.1.0.0/16")
+            assert await listener.next() == AnnouncementSet(Announcement(network, ip_address("fd00::b"), 0, 1))
+            assert await listener.next() == AnnouncementRemoved(shown.network, shown.originator)
+
+    run(scenario)
+
+
+def local(prefix: str, distance: int = 1, *, configured: bool = False) -> dict[str, Any]:
+    """Return a network that olsrv2d says it announces."""
+    return {"prefix": prefix, "distance": distance, "metric": 1, "configured": configured}
+
+
+def test_only_the_networks_that_lack_are_attached_and_those_of_the_file_are_left_alone(path: Path) -> None:
+    announced = [local("fd01::/64"), local("fd09::/64"), local("fd0f::/64", configured=True)]
+
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, {**SNAPSHOT, "local_attached": announced}) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            one, four = IPv6Network("fd01::/64"), IPv4Network("10.1.0.0/16")
+            listener.client.announce([LocalNetwork(one, 1, 1), LocalNetwork(four, 2, 8)])
+            mapped = {"prefix": "::ffff:10.1.0.0/112", "distance": 2, "metric": 8}
+            assert await daemon.heard.get() == {"command": "attach", "networks": [mapped]}
+            assert await daemon.heard.get() == {"command": "withdraw", "prefixes": ["fd09::/64"]}
+            daemon.say(
+                change("local_attached", "set", **mapped, configured=False),
+                change("local_attached", "del", **local("fd09::/64")),
+                change("route", "del", destination=str(FAR)),
+            )
+            await listener.next()
+            listener.client.announce([LocalNetwork(one, 2, 1), LocalNetwork(four, 2, 8)])
+            again = {"prefix": "fd01::/64", "distance": 2, "metric": 1}
+            assert await daemon.heard.get() == {"command": "attach", "networks": [again]}
+
+    run(scenario)
+
+
+def test_what_is_announced_is_said_again_to_a_router_that_restarted(path: Path) -> None:
+    wanted = LocalNetwork(IPv6Network("fd01::/64"), 1, 1)
+    said = {"command": "attach", "networks": [{"prefix": "fd01::/64", "distance": 1, "metric": 1}]}
+
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            listener.client.announce([wanted])
+            assert await daemon.heard.get() == said
+            daemon.hang_up()
+            assert await daemon.heard.get() == said
+
+    run(scenario)
+
+
+def test_before_it_is_known_what_to_announce_nothing_of_a_predecessor_is_withdrawn(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, {**SNAPSHOT, "local_attached": [local("fd09::/64")]}) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            listener.client.trust([ip_address("fd00::b")])
+            assert (await daemon.heard.get())["command"] == "trust"
+            assert daemon.heard.empty()
+            listener.client.announce([])
+            assert await daemon.heard.get() == {"command": "withdraw", "prefixes": ["fd09::/64"]}
+
+    run(scenario)
+
+
+def test_many_networks_are_attached_in_portions(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            networks = (IPv6Network((n << 64, 64)) for n in range(1, NETWORKS_PORTION + 2))
+            listener.client.announce(LocalNetwork(one, 1, 1) for one in networks)
+            told = [await daemon.heard.get() for _ in range(2)]
+            assert [len(one["networks"]) for one in told] == [NETWORKS_PORTION, 1]
 
     run(scenario)
 
