@@ -108,6 +108,7 @@ class Agent:
                 self.routing,
                 self.kernel,
                 self.overlay,
+                self.networks,
                 self.modes,
                 self.scheduling,
                 self.reload,

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
+from ipaddress import ip_network
 from typing import Any
 
 import click
@@ -20,11 +21,13 @@ from meshsec.cli.app import DEGRADED, FAILED, App, peer_names
 from meshsec.cli.client import Client
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core.channels.nft_rules import TUN_DEVICE
+from meshsec.core.config.networks import DEVICE
 from meshsec.core.leaktest.judge import Verdict, Watch, octets_of, verdict
 from meshsec.core.leaktest.packets import Kind
 from meshsec.core.values.model import EspBackend
 
 _MARK_OCTETS = 16
+_EXAMPLES = {"0.0.0.0/0": "203.0.113.0/24", "::/0": "2001:db8::/32"}
 _HELP_SECONDS = 60
 """Longest time for what provokes."""
 _SETTLE = 0.5
@@ -99,9 +102,10 @@ def leaktest(  # noqa: PLR0913, PLR0917  # one for each option
 ) -> None:
     """See whether user data leaves this node in the clear. Needs root.
 
-    Sends marked datagrams and echo requests to each PEER (all peers in reach if none is named) and looks at every
-    packet on every interface. Exits with 1 when one was in the clear, with 3 when nothing can be concluded. While it
-    runs, others may look for the mark that it prints, on relays above all: meshsec leaktest --watch MARK.
+    Sends marked datagrams and echo requests to each PEER (all peers in reach if none is named), and to an address in
+    each network that is reached through one of them. Looks at every packet on every interface. Exits with 1 when one
+    was in the clear, with 3 when nothing can be concluded. While it runs, others may look for the mark that it prints,
+    on relays above all: meshsec leaktest --watch MARK.
     """
     mark = _mark(watched)
     _prove_detector(mark)
@@ -113,7 +117,8 @@ def leaktest(  # noqa: PLR0913, PLR0917  # one for each option
     phases += [_Phase(command, _running(shlex.split(command))) for command in commands]
     if not watched:
         click.echo(f"mark {mark.decode()}: on a relay, meshsec leaktest --watch {mark.decode()}", err=True)
-    view = _Test(mark, status, chosen, rate, seconds).run(phases, sends=not watched)
+    test = _Test(mark, status, chosen, app.settings.routing.interfaces)
+    view = test.run(phases, rate, seconds, sends=not watched)
     print_json(view) if as_json else _show(view)
     ctx.exit({Verdict.TIGHT: 0, Verdict.LEAK: FAILED, Verdict.INCONCLUSIVE: DEGRADED}[Verdict(view["verdict"])])
 
@@ -178,28 +183,33 @@ class _Test:
     """Sends, looks, and counts by phase."""
 
     def __init__(
-        self, mark: bytes, status: Mapping[str, Any], peers: Sequence[Mapping[str, Any]], rate: float, seconds: float
+        self, mark: bytes, status: Mapping[str, Any], peers: Sequence[Mapping[str, Any]], links: Collection[str]
     ) -> None:
+        """``peers`` are those to send to, ``links`` are the mesh interfaces."""
         own = status["node"]
         self._mark, self._node, self._peers = mark, own, peers
-        self._interval, self._seconds = 1 / rate, seconds
         self._targets = [address for peer in peers for address in _reachable(own, peer)]
-        self._inside = [TUN_DEVICE, *([status["overlay"]["device"]] if status["overlay"] else [])]
+        self._networks = [one for one in status["networks"] if one["peer"] in {peer["name"] for peer in peers}]
+        self._targets += [target for one in self._networks if (target := _inside(own, one["network"]))]
+        self._inside = [TUN_DEVICE, DEVICE, *([status["overlay"]["device"]] if status["overlay"] else [])]
         self._watch = Watch(
             mark,
             octets_of([own["address"], own["ipv4"]]),
             octets_of(address for peer in peers for address in (peer["address"], peer["ipv4"])),
             judges_incoming_ipv4=status["esp_ground"] != EspBackend.KERNEL,
+            links=frozenset(links),
+            behind=tuple(map(ip_network, status["own_networks"])),
         )
 
-    def run(self, phases: Sequence[_Phase], *, sends: bool) -> dict[str, Any]:
+    def run(self, phases: Sequence[_Phase], rate: float, seconds: float, *, sends: bool) -> dict[str, Any]:
+        """Return what is printed. ``rate``: rounds of packets a second; ``seconds``: of each phase."""
         results = []
         with Marked(self._mark, self._node["address"], self._node["ipv4"]) as marked:
             with Capture(self._watch.take, self._inside) as capture:
                 for phase in phases:
                     before = Counter(self._watch.counts)
-                    self._pass(phase, marked if sends else None)
-                    results.append({"name": phase.name, "seconds": self._seconds, "packets": self._since(before)})
+                    self._pass(phase, marked if sends else None, 1 / rate, seconds)
+                    results.append({"name": phase.name, "seconds": seconds, "packets": self._since(before)})
             marked.hear()
         clear, sent = self._watch.counts[Kind.CLEAR], sum(marked.sent.values())
         seen = sum(self._watch.counts[kind] for kind in (Kind.ESP, Kind.OVERLAY))
@@ -211,12 +221,13 @@ class _Test:
             "reason": why,
             "mark": self._mark.decode(),
             "peers": [self._peer(peer, marked) for peer in self._peers],
+            "networks": [self._network(one, marked) for one in self._networks],
             "phases": results,
             "clear": [asdict(leak) for leak in self._watch.leaks],
             "lost": capture.lost,
         }
 
-    def _pass(self, phase: _Phase, marked: Marked | None) -> None:
+    def _pass(self, phase: _Phase, marked: Marked | None, interval: float, seconds: float) -> None:
         """Send all along, also while it is provoked: that runs beside."""
         import threading  # noqa: PLC0415 - for this alone
 
@@ -230,16 +241,16 @@ class _Test:
 
         beside = threading.Thread(target=provoke, daemon=True)
         beside.start()
-        end = time.monotonic() + self._seconds
+        end = time.monotonic() + seconds
         label = f"{phase.name:20.20}"
         may_be_ended = suppress(KeyboardInterrupt) if marked is None else nullcontext()
-        with click.progressbar(length=int(self._seconds * 10), label=label, file=sys.stderr) as progress, may_be_ended:
+        with click.progressbar(length=int(seconds * 10), label=label, file=sys.stderr) as progress, may_be_ended:
             while (now := time.monotonic()) < end or beside.is_alive():
                 if marked is not None:
                     marked.send(self._targets)
                     marked.hear()
-                progress.update(min(int((now - end + self._seconds) * 10), progress.length or 0) - progress.pos)
-                time.sleep(self._interval)
+                progress.update(min(int((now - end + seconds) * 10), progress.length or 0) - progress.pos)
+                time.sleep(interval)
         if failures:
             raise failures[0]
         time.sleep(_SETTLE)
@@ -251,6 +262,22 @@ class _Test:
         addresses = _reachable(self._node, peer)
         count = {name: sum(getattr(marked, name)[one] for one in addresses) for name in ("sent", "held", "answered")}
         return {"name": peer["name"], "address": peer["address"], "ipv4": peer["ipv4"], **count}
+
+    def _network(self, one: Mapping[str, Any], marked: Marked) -> dict[str, Any]:
+        target = _inside(self._node, one["network"]) or ""
+        count = {name: getattr(marked, name)[target] for name in ("sent", "held")}
+        return {"network": one["network"], "peer": one["peer"], "target": target or None, **count}
+
+
+def _inside(node: Mapping[str, Any], prefix: str) -> str | None:
+    """Return an address in a network, which need not be anybody's; None: this node has no address of its family.
+
+    For a default route that is one of the networks for examples (RFC 5737, RFC 3849), which nobody has.
+    """
+    network = ip_network(_EXAMPLES.get(prefix, prefix))
+    if network.version == 4 and not node["ipv4"]:
+        return None
+    return str(network[min(1, network.num_addresses - 1)])
 
 
 def _reachable(node: Mapping[str, Any], peer: Mapping[str, Any]) -> list[str]:
@@ -267,6 +294,11 @@ def _show(view: Mapping[str, Any]) -> None:
         click.echo()
         rows = ((peer["name"], peer["sent"], peer["held"], peer["answered"]) for peer in view["peers"])
         print_table(("PEER", "SENT", "HELD BACK", "ANSWERED"), rows)
+    if view["networks"]:
+        click.echo()
+        columns = ("network", "peer", "target", "sent", "held")
+        rows_of_networks = (tuple(one[name] for name in columns) for one in view["networks"])
+        print_table(("NETWORK", "THROUGH", "TARGET", "SENT", "HELD BACK"), rows_of_networks)
     for leak in view["clear"]:
         way = "out by" if leak["outgoing"] else "in by"
         click.secho(f"in the clear, {way} {leak['interface']}: {leak['source']} to {leak['destination']}", fg="red")

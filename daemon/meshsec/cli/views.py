@@ -30,8 +30,8 @@ _UNPROTECTED = frozenset({"waiting", "negotiating", "failed"})
 def status(app: App, as_json: bool) -> None:
     """Show this node and how each peer is protected.
 
-    Exit code 3 when a peer in reach is not protected, nothing passes to one that is, a daemon is away or a rule is
-    not in force.
+    Exit code 3 when a peer in reach is not protected, nothing passes to one that is, a network that is announced is not
+    reached, a daemon is away or a rule is not in force.
     """
     view = _asked(app, "status")
     if as_json:
@@ -87,19 +87,20 @@ def plan(app: App, as_json: bool) -> None:
 
 
 @click.command
-@click.argument("peer", shell_complete=peer_names, required=False)
+@click.argument("subject", metavar="[PEER|ADDRESS|NETWORK]", shell_complete=peer_names, required=False)
 @click.option("--scheduling", is_flag=True, help="Explain the daemons' scheduling classes instead.")
 @json_option
 @click.pass_obj
-def explain(app: App, peer: str | None, scheduling: bool, as_json: bool) -> None:
-    """Explain the state of PEER in sentences.
+def explain(app: App, subject: str | None, scheduling: bool, as_json: bool) -> None:
+    """Explain the state of a peer or a network in sentences.
 
-    From trust and route over attempts and SA to what comes next. With --scheduling: which class each daemon has, what
+    Of a PEER: from trust and route over attempts and SA to what comes next. Of a NETWORK, or an ADDRESS in one: who may
+    speak for it, who announces it, and through whom it is reached. With --scheduling: which class each daemon has, what
     the governor measures, decided and why.
     """
-    if scheduling == (peer is not None):
-        raise click.UsageError("either PEER or --scheduling")
-    view = _asked(app, "scheduling") if scheduling else _asked(app, "explain", {"peer": peer})
+    if scheduling == (subject is not None):
+        raise click.UsageError("either PEER, ADDRESS or NETWORK, or --scheduling")
+    view = _asked(app, "scheduling") if subject is None else _asked(app, "explain", {_kind(subject): subject})
     if as_json:
         print_json(view)
         return
@@ -107,9 +108,16 @@ def explain(app: App, peer: str | None, scheduling: bool, as_json: bool) -> None
         click.echo(sentence)
 
 
+def _kind(subject: str) -> str:
+    """Return as what a subject is asked for: no name of a peer has a dot, a colon or a slash."""
+    return "network" if any(mark in subject for mark in ".:/") else "peer"
+
+
 def is_degraded(view: Mapping[str, Any]) -> bool:
     """Return whether a status calls for somebody's attention."""
     if not view["rules_stand"] or view["problems"] or any(not daemon["up"] for _, daemon in _daemons(view)):
+        return True
+    if any(one["problem"] and one["announced_by"] for one in view["networks"]):
         return True
     return any(peer["state"] in _UNPROTECTED or is_lost(peer) for peer in view["peers"])
 

@@ -17,7 +17,7 @@ from pyroute2.netlink.rtnl import RTM_DELROUTE, RTM_NEWROUTE
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from meshsec.core.values.model import Network
-from meshsec.core.values.networks import TunnelRoute
+from meshsec.core.values.networks import OtherRoute, TunnelRoute
 from meshsec.rtnetlink import route_socket
 
 PORT = 4790
@@ -105,6 +105,27 @@ async def installed(device: str, links: Iterable[str]) -> frozenset[TunnelRoute]
     """Return the routes that are installed: the device exists and the rules lead there. Raises ``TunnelError``."""
     async with route_socket(TunnelError) as ipr:
         return await _installed(ipr, await _index(ipr, device), links)
+
+
+async def others(networks: Collection[Network], device: str) -> tuple[OtherRoute, ...]:
+    """Return the routes of others that lead into these networks past the device. Raises ``TunnelError``.
+
+    A default route among ``networks`` has none: others of this node's own may well come before it.
+    """
+    narrow = [one for one in networks if one.prefixlen]
+    async with route_socket(TunnelError) as ipr:
+        names = {link["index"]: str(link.get("ifname")) async for link in await ipr.link("dump")}
+        found = set()
+        for version, family in _FAMILIES.items():
+            async for message in await ipr.route("dump", family=family, table=_MAIN):
+                destination, interface = _destination(message, version), names.get(message.get("oif"), "no interface")
+                if interface != device and any(_is_within(destination, one) for one in narrow):
+                    found.add(OtherRoute(destination, interface))
+    return tuple(sorted(found, key=str))
+
+
+def _is_within(part: Network, whole: Network) -> bool:
+    return part.version == whole.version and part.overlaps(whole) and part.prefixlen >= whole.prefixlen
 
 
 async def clear(device: str) -> None:

@@ -147,7 +147,7 @@ class Olsrv2d:
         self._asked: deque[asyncio.Future[tuple[Refusal, ...]]] = deque()
         self._trusted: frozenset[Address] | None = None
         """The trusted addresses; None until they are known. What a predecessor sent stays in force."""
-        self._local = LocalNetworks()
+        self.local = LocalNetworks()
         self._clear()
 
     def _clear(self) -> None:
@@ -189,12 +189,12 @@ class Olsrv2d:
 
     def announce(self, networks: Iterable[LocalNetwork]) -> None:
         """Set the networks that olsrv2d announces beside those of its file. They are sent again where they lack."""
-        self._local.want(networks)
+        self.local.want(networks)
         self._send_local()
 
     def _send_local(self) -> None:
         if self._writer:
-            self._writer.writelines(_encoder.encode(command) + b"\n" for command in self._local.commands())
+            self._writer.writelines(_encoder.encode(command) + b"\n" for command in self.local.commands())
 
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; empty if it does not answer."""
@@ -253,7 +253,7 @@ class Olsrv2d:
             self._put_neighbour(neighbour)
         self._nodes = {node.originator: ip_address(node.originator) for node in snapshot.nodes}
         self._edges = {(edge.source, edge.target): _to_edge(edge) for edge in snapshot.edges}
-        self._local.reset(snapshot.local_attached)
+        self.local.reset(snapshot.local_attached)
 
     async def _follow(self, reader: asyncio.StreamReader, on_event: Callable[[RouterEvent], None]) -> None:
         while True:
@@ -286,7 +286,7 @@ class Olsrv2d:
             "neighbour": self._on_neighbour,
             "node": self._on_node,
             "edge": self._on_edge,
-            "local_attached": self._local.change,
+            "local_attached": self.local.change,
         }.get(change.object)
         if take:
             take(text, change.op == "set")

@@ -73,17 +73,22 @@ class LocalNetworks:
         else:
             self._by_command.pop(one.prefix, None)
 
+    def lacking(self) -> dict[str, LocalNetwork]:
+        """Return what is to be announced and is not, or not so; by prefix as olsrv2d writes it."""
+        found = {prefix: (one.distance, one.metric) for prefix, one in self._by_command.items()}
+        wanted = (self._wanted or {}).items()
+        return {prefix: one for prefix, one in wanted if found.get(prefix) != (one.distance, one.metric)}
+
     def commands(self) -> Iterator[dict[str, Any]]:
         """Return the commands that make up the difference: new networks first."""
         if self._wanted is None:
             return
-        found = {prefix: (one.distance, one.metric) for prefix, one in self._by_command.items()}
-        lacking = [prefix for prefix, one in self._wanted.items() if found.get(prefix) != (one.distance, one.metric)]
+        lacking = list(self.lacking().items())
         for start in range(0, len(lacking), PORTION):
-            portion = ((prefix, self._wanted[prefix]) for prefix in lacking[start : start + PORTION])
+            portion = lacking[start : start + PORTION]
             networks = [{"prefix": name, "distance": one.distance, "metric": one.metric} for name, one in portion]
             yield {"command": "attach", "networks": networks}
-        superfluous = sorted(found.keys() - self._wanted.keys())
+        superfluous = sorted(self._by_command.keys() - self._wanted.keys())
         for start in range(0, len(superfluous), PORTION):
             yield {"command": "withdraw", "prefixes": superfluous[start : start + PORTION]}
 

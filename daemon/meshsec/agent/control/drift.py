@@ -10,6 +10,7 @@ from meshsec.core.ike.drift import Configured, Credentials, Difference, Note, Re
 from meshsec.core.ike.drift_kernel import Kernel
 from meshsec.core.ike.port import IkeError
 from meshsec.core.values.model import EspBackend, IkeSa
+from meshsec.core.values.networks import OtherRoute, TunnelRoute
 
 LOOKS = 3
 PAUSE = 0.7
@@ -31,7 +32,8 @@ async def examine(sides: Sides) -> Report:
 
 async def _look(sides: Sides) -> Report:
     wanted = _wanted(sides)
-    return _joined(await _ike(sides, wanted), await _rules(sides), await _addresses(sides))
+    parts = await _ike(sides, wanted), await _rules(sides), await _addresses(sides), await _networks(sides)
+    return _joined(*parts)
 
 
 def _joined(*parts: Report) -> Report:
@@ -113,3 +115,37 @@ async def _addresses(sides: Sides) -> Report:
     fix = "ip -6 addr del {}/128 dev lo"
     left = [Difference(Where.ADDRESS, None, str(one), "on lo", "another key's", fix.format(one)) for one in stale]
     return Report((*lacking, *left))
+
+
+async def _networks(sides: Sides) -> Report:
+    """Compare the tunnel's routes and what the router announces; routes of others into a network lead past it."""
+    networks = sides.driver.engine.known.networks
+    try:
+        installed = await sides.networks.present()
+        others = await sides.networks.others(networks.grants.keys())
+    except OSError as error:
+        return Report(unexamined=(Note(Where.NETWORK, str(error)),))
+    wanted = networks.wanted or installed
+    lacking = [_network(f"route to {one.destination}", "none", _way(one)) for one in wanted - installed]
+    extra = [_network(f"route to {one.destination}", _way(one), "none") for one in installed - wanted]
+    past = [_past(one) for one in others]
+    silent = [_network(str(one), "not announced", "announced by the router") for one in sides.routing.unannounced()]
+    return Report(tuple(sorted((*lacking, *extra, *past, *silent), key=lambda one: one.what)))
+
+
+def _network(what: str, is_: str, should: str) -> Difference:
+    return Difference(Where.NETWORK, None, what, is_, should, _LOG)
+
+
+def _way(route: TunnelRoute) -> str:
+    return f"through the tunnel to {route.peer}"
+
+
+def _past(route: OtherRoute) -> Difference:
+    version = f"-{route.destination.version}"
+    fix = (
+        f"ip {version} route del {route.destination} dev {route.interface}; the network of an interface must be "
+        "renumbered instead"
+    )
+    is_ = f"by {route.interface}, where the rules drop it"
+    return Difference(Where.NETWORK, None, f"route to {route.destination}", is_, "through the tunnel alone", fix)

@@ -75,6 +75,8 @@ async def collect(sides: Sides) -> Facts:
         unprotected_networks=[str(one) for one in sides.driver.engine.known.rules.perimeter.unprotected],
         networks=len(sides.driver.engine.known.networks.grants),
         network_problems=[*networks_view.problems(sides.driver.engine.known)],
+        past_networks=await _past_networks(sides),
+        unannounced=[str(one) for one in sides.routing.unannounced()],
         unheeded_networks=networks_view.unheeded(sides.driver.engine.known),
         doubled=doubled(sides),
         unauthenticated=[one.title for one in sides.driver.engine.known.channels() if one.unauthenticated()],
@@ -132,6 +134,11 @@ async def _radios(sides: Sides) -> list[RadioFacts]:
     except OSError as error:
         _log.warning("the radios could not be looked at: %s", error)
         return []
+
+
+async def _past_networks(sides: Sides) -> list[str]:
+    others = await sides.networks.others(sides.driver.engine.known.networks.grants.keys())
+    return [f"{one.destination} by {one.interface}" for one in others]
 
 
 async def _contested(sides: Sides) -> list[str]:

@@ -10,6 +10,7 @@ from meshsec.agent.sides.ike import IkeSide
 from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.kernel import KernelSide
 from meshsec.agent.sides.modes import ModeChoice
+from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import Scheduling
@@ -32,6 +33,7 @@ class Sides:
     routing: Routing
     kernel: KernelSide
     overlay: OverlaySide
+    networks: NetworksSide
     modes: ModeChoice
     scheduling: Scheduling
     reload: Callable[[], Awaitable[tuple[str, ...]]]

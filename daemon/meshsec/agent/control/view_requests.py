@@ -8,7 +8,8 @@ from meshsec.agent.control import drift, facts, scheduling_facts
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import fleet
-from meshsec.core.explain import doctor, views
+from meshsec.core.channels.situation import Situation
+from meshsec.core.explain import doctor, network_sentences, views
 from meshsec.core.ike.drift import view as drift_view
 from meshsec.core.ike.port import IkeError
 
@@ -73,10 +74,32 @@ class ViewRequests:
         return views.plan(self._sides.driver.engine, self._now)
 
     async def _explain(self, params: Params) -> Mapping[str, Any]:
+        if "network" in params:
+            return await self._explain_network(text(params, "network"))
+        return self._explain_peer(text(params, "peer"))
+
+    def _explain_peer(self, title: str) -> Mapping[str, Any]:
         try:
-            return views.explain(self._sides.driver.engine, self._now, text(params, "peer"))
+            return views.explain(self._sides.driver.engine, self._now, title)
         except LookupError as error:
             raise ControlError("unknown_peer", str(error.args[0])) from error
+
+    async def _explain_network(self, asked: str) -> Mapping[str, Any]:
+        known = self._sides.driver.engine.known
+        network = network_sentences.asked_network(asked)
+        if network is None:
+            allowed = "an address, or a network without host bits, such as 10.1.0.0/16"
+            raise ControlError("bad_params", f"network: {asked!r} is not allowed; allowed: {allowed}")
+        if (peer := network_sentences.whose(known, network)) is not None:
+            return self._explain_peer(peer)
+        protected = network_sentences.containing(known, network)
+        if protected is None:
+            raise ControlError("unknown_network", _unknown_network(known, asked))
+        try:
+            others = await self._sides.networks.others([protected])
+        except OSError as error:
+            raise ControlError("failed", str(error)) from error
+        return network_sentences.explain_network(known, protected, others)
 
     async def _doctor(self, _params: Params) -> Mapping[str, Any]:
         try:
@@ -94,3 +117,11 @@ class ViewRequests:
 
     async def _scheduling(self, _params: Params) -> Mapping[str, Any]:
         return scheduling_facts.view(self._sides)
+
+
+def _unknown_network(known: Situation, asked: str) -> str:
+    protected = ", ".join(map(str, (*known.networks.grants, *known.networks.own))) or "none"
+    return (
+        f"{asked} is in no network that is protected on this node; those are: {protected}. [routing] accept of "
+        "meshsec.toml names a peer's, [routing] attached one behind this node"
+    )

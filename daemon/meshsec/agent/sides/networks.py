@@ -1,7 +1,7 @@
 """The side of the agent that sets the tunnel to networks behind peers."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from meshsec.adapters.kernel import netlink, tunnel
 from meshsec.adapters.kernel.tunnel import TunnelError
@@ -11,8 +11,8 @@ from meshsec.core.channels.events import Event, TunnelObserved
 from meshsec.core.config.networks import DEVICE
 from meshsec.core.networks.mtu import inner_mtu
 from meshsec.core.values.failures import Cause
-from meshsec.core.values.model import Card, EspBackend
-from meshsec.core.values.networks import TunnelRoute
+from meshsec.core.values.model import Card, EspBackend, Network
+from meshsec.core.values.networks import OtherRoute, TunnelRoute
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +38,14 @@ class NetworksSide:
         except TunnelError as error:
             _log.log(logging.WARNING if self._used else logging.DEBUG, "networks: %s", error)
         return (TunnelObserved(self._installed),)
+
+    async def others(self, networks: Collection[Network]) -> tuple[OtherRoute, ...]:
+        """Return the routes of others that lead into networks of peers past the tunnel. Raises ``TunnelError``."""
+        return await tunnel.others(networks, DEVICE) if self._used else ()
+
+    async def present(self) -> frozenset[TunnelRoute]:
+        """Return the tunnel's routes that are installed at this moment. Raises ``TunnelError``."""
+        return await tunnel.installed(DEVICE, self._links) if self._used else frozenset()
 
     async def watch_routes(self) -> None:
         """Notice when the device, a route or a rule disappears, until cancelled."""

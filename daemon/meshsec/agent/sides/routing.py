@@ -66,6 +66,12 @@ class Routing:
         if isinstance(self._router, Olsrv2d):
             self._router.announce(LocalNetwork(one.prefix, one.distance, one.metric or 1) for one in networks)
 
+    def unannounced(self) -> tuple[Network, ...]:
+        """Return the networks behind this node that olsrv2d is to announce and does not."""
+        if not isinstance(self._router, Olsrv2d):
+            return ()
+        return tuple(one.network for one in self._router.local.lacking().values())
+
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; olsrd2 does not report it."""
         return await self._router.refusals() if isinstance(self._router, Olsrv2d) else ()

@@ -45,13 +45,13 @@ def network_actions(known: Situation) -> list[RouteNetworks]:
 def _to_networks(known: Situation) -> set[TunnelRoute]:
     in_use, routes = known.networks.in_use, set[TunnelRoute]()
     for network in known.networks.grants:
-        chosen = choose(_candidates(known, network), in_use.get(network))
+        chosen = choose(candidates(known, network), in_use.get(network))
         if chosen is not None:
             routes.add(TunnelRoute(network, chosen))
     return routes
 
 
-def _candidates(known: Situation, network: Network) -> list[Candidate]:
+def candidates(known: Situation, network: Network) -> list[Candidate]:
     """Return the peers that may speak for the network and announce it, by whichever of their addresses."""
     announcers = known.networks.announcers(network)
     found = []

@@ -150,9 +150,18 @@ def _networks(facts: Facts) -> list[Check]:
         fix = "take them out of the policy's open_networks, on both nodes: what is not open is protected"
         checks.append(Check("open networks", Level.WARN, found, fix))
     if facts.networks:
-        fix = "look at that peer with `meshsec explain PEER`, and at [routing] attached of its meshsec.toml"
+        fix = "see `meshsec explain NETWORK`, and [routing] attached in the meshsec.toml of the peer"
         fine = f"all {facts.networks} are reached protected"
         checks += judged("networks of peers", "; ".join(facts.network_problems), fine, fix, Level.WARN)
+    if facts.past_networks:
+        past = ", ".join(facts.past_networks)
+        found = f"{past}: into a network of a peer, past the tunnel; the rules drop what goes there"
+        fix = "remove the route, or give the network of that interface or of the peer another prefix"
+        checks.append(Check("routes past the tunnel", Level.FAIL, found, fix))
+    if facts.unannounced:
+        found = f"not announced by the router: {', '.join(facts.unannounced)}"
+        fix = "see the log of the routing daemon: it refuses them, or has no room for more"
+        checks.append(Check("networks behind this node", Level.WARN, found, fix))
     if facts.unheeded_networks:
         found = f"announced by peers that may not speak for them, so not used: {', '.join(facts.unheeded_networks)}"
         fix = "name the peer in [routing] accept of meshsec.toml if this node is to use the network"

@@ -104,6 +104,10 @@ class Facts:
     """Networks whose user data crosses the mesh in the clear, because the policy says so."""
     network_problems: Sequence[str] = ()
     """Protected networks of peers that cannot be reached, each with the reason."""
+    past_networks: Sequence[str] = ()
+    """Routes of others into networks of peers, past the tunnel: the rules drop what takes them."""
+    unannounced: Sequence[str] = ()
+    """Networks behind this node that the router does not announce."""
     unheeded_networks: Sequence[str] = ()
     """Networks that peers announce and may not speak for, each with who announces it."""
     networks: int = 0

@@ -8,12 +8,13 @@ from meshsec.core.channels.network_events import carries
 from meshsec.core.channels.situation import Situation
 from meshsec.core.networks.networks import originators
 from meshsec.core.values.model import Network
+from meshsec.core.values.networks import Announcement
 
 
 def networks(known: Situation) -> list[dict[str, Any]]:
-    """Return the protected networks of peers, each with the peer in use, those that are ready beside it, and what is
-    wrong with it."""
-    return [_network(known, network) for network in known.networks.grants]
+    """Return the protected networks of peers, each with the peer in use, those that are ready beside it,
+    who announces it, and what is wrong with it."""
+    return [shown_network(known, network) for network in known.networks.grants]
 
 
 def problems(known: Situation) -> Iterator[str]:
@@ -23,19 +24,32 @@ def problems(known: Situation) -> Iterator[str]:
 
 def unheeded(known: Situation) -> list[str]:
     """Return the networks that peers announce and may not speak for, each with who announces it."""
-    found = {
-        f"{one.network} from {channel.title}"
+    return sorted(
+        {
+            f"{one.network} from {channel.title}"
+            for channel in known.channels()
+            for one in foreign_announcements(known, channel)
+        }
+    )
+
+
+def foreign_announcements(known: Situation, channel: Channel) -> list[Announcement]:
+    """Return the networks that a peer announces and may not speak for; single addresses are left out."""
+    card = channel.card
+    if card is None:
+        return []
+    own = originators(card)
+    return sorted(
+        one
         for one in known.networks
-        for channel in known.channels()
-        if one.network.prefixlen < one.network.max_prefixlen
-        and channel.card is not None
-        and one.originator in originators(channel.card)
-        and not known.networks.may_speak(one.network, channel.title, channel.card)
-    }
-    return sorted(found)
+        if one.originator in own
+        and one.network.prefixlen < one.network.max_prefixlen
+        and not known.networks.may_speak(one.network, channel.title, card)
+    )
 
 
-def _network(known: Situation, network: Network) -> dict[str, Any]:
+def shown_network(known: Situation, network: Network) -> dict[str, Any]:
+    """Return what is shown of one network for which peers may speak."""
     announcing = _announcing(known, network)
     used = known.networks.in_use.get(network)
     through = next((one for one in announcing if one.card is not None and one.card.address == used), None)
@@ -44,6 +58,7 @@ def _network(known: Situation, network: Network) -> dict[str, Any]:
         "network": str(network),
         "peer": through.title if through is not None else None,
         "ready": list(dict.fromkeys(ready)),
+        "announced_by": list(dict.fromkeys(one.title for one in announcing)),
         "problem": _problem(known, network, announcing, through),
     }
 

@@ -5,6 +5,7 @@ from meshsec.core.channels.desired import authentication, endpoint
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.channels.overlay import KEEP_MAX
+from meshsec.core.explain import network_sentences
 from meshsec.core.explain.channel_status import shown
 from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Authentication, Card, DataPlane, EspBackend
 
@@ -34,6 +35,7 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
         *_explain_attempts(channel, now),
         _explain_sa(channel, now),
         *_explain_quiet(channel, now),
+        *network_sentences.of_peer(engine.known, channel),
         _explain_rules(engine, channel),
         *_explain_doubt(engine),
         f"The channel has been {seen.state} for {_span(now - seen.since)}: {seen.reason}.",

@@ -35,6 +35,8 @@ class Where(StrEnum):
     RULES = "rules"
     """The fail-closed rules in nftables."""
     ADDRESS = "address"
+    NETWORK = "network"
+    """The tunnel's routes, and the networks that the router announces."""
 
 
 @dataclass(frozen=True, slots=True)

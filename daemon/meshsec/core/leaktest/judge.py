@@ -14,6 +14,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 
 from meshsec.core.leaktest.packets import IPV4, SNAPLEN, Classifier, Kind, ends
+from meshsec.core.values.model import Network
 
 KEPT = 16
 """Leaking packets that are described; all of them are counted."""
@@ -57,6 +58,10 @@ class Watch:
     peers: frozenset[bytes] = frozenset()
     """Those of the peers that take part."""
     judges_incoming_ipv4: bool = True
+    links: frozenset[str] = frozenset()
+    """The mesh interfaces."""
+    behind: tuple[Network, ...] = ()
+    """The networks behind this node: on other interfaces, their packets are as their hosts send and want them."""
     counts: Counter[Kind] = field(default_factory=Counter)
     leaks: list[Leak] = field(default_factory=list)
 
@@ -77,11 +82,16 @@ class Watch:
     def _concerns_us(self, sight: Sight, payload: bytes) -> bool:
         if not sight.outgoing and sight.ethertype == IPV4 and not self.judges_incoming_ipv4:
             return False
+        source, destination = ends(sight.ethertype, payload) or (b"", b"")
+        if sight.interface not in self.links and any(self._is_behind(one) for one in (source, destination)):
+            return False
         if self.mark in payload:
             return True
-        source, destination = ends(sight.ethertype, payload) or (b"", b"")
         there = source in self.own and destination in self.peers
         return there or (source in self.peers and destination in self.own)
+
+    def _is_behind(self, address: bytes) -> bool:
+        return bool(address) and any(ip_address(address) in one for one in self.behind)
 
     def _keep(self, sight: Sight, payload: bytes) -> None:
         if len(self.leaks) < KEPT:

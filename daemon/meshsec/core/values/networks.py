@@ -28,6 +28,13 @@ class TunnelRoute(NamedTuple):
     """It is for packets that this node forwards from the networks behind it. Its own packets need no tunnel there."""
 
 
+class OtherRoute(NamedTuple):
+    """A route that is not meshsec's and leads into a network of a peer, past the tunnel."""
+
+    destination: _Network
+    interface: str
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Speaker:
     """A peer, with the sources that packets from its tunnel may have."""

@@ -1,0 +1,136 @@
+"""Why packets to a network travel as they do, in plain sentences: the text of ``meshsec explain NETWORK``."""
+
+from collections.abc import Collection, Iterator
+from ipaddress import ip_network
+from typing import Any
+
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.network_events import candidates, carries
+from meshsec.core.channels.situation import Situation
+from meshsec.core.explain.networks_view import foreign_announcements, shown_network
+from meshsec.core.networks.choice import Candidate
+from meshsec.core.networks.networks import originators
+from meshsec.core.values.model import Network
+from meshsec.core.values.networks import OtherRoute
+
+
+def asked_network(text: str) -> Network | None:
+    """Return the network that a text names; an address is a network of one address. None: it names neither."""
+    try:
+        return ip_network(text)
+    except ValueError:
+        return None
+
+
+def whose(known: Situation, asked: Network) -> str | None:
+    """Return the name of the peer whose own address was asked for."""
+    if asked.prefixlen < asked.max_prefixlen:
+        return None
+    found = (one.title for one in known.channels() if one.card and asked.network_address in originators(one.card))
+    return next(found, None)
+
+
+def containing(known: Situation, asked: Network) -> Network | None:
+    """Return the smallest protected network that contains what was asked for; None if there is none."""
+    found = [one for one in (*known.networks.grants, *known.networks.own) if _contains(one, asked)]
+    return max(found, key=lambda one: one.prefixlen, default=None)
+
+
+def explain_network(known: Situation, network: Network, others: Collection[OtherRoute] = ()) -> dict[str, Any]:
+    """Return why packets to a protected network travel as they do.
+
+    ``others`` are the routes that lead past the tunnel.
+    """
+    view = shown_network(known, network) if network in known.networks.grants else {"peer": None, "problem": ""}
+    return {
+        "schema": "meshsec-explain-network-1",
+        "network": str(network),
+        "own": network in known.networks.own,
+        "peer": view["peer"],
+        "problem": view["problem"],
+        "sentences": [*_sentences(known, network, view, others), _rules(known)],
+    }
+
+
+def of_peer(known: Situation, channel: Channel) -> Iterator[str]:
+    """Yield a sentence for each network that the peer may speak for or announces."""
+    card = channel.card
+    if card is None:
+        return
+    for network in known.networks.grants:
+        if known.networks.may_speak(network, channel.title, card):
+            yield _of_peer(known, network, channel)
+    yield from (
+        f"It announces {one.network} and may not speak for it, so this node does not use that."
+        for one in foreign_announcements(known, channel)
+    )
+
+
+def _contains(network: Network, asked: Network) -> bool:
+    return network.version == asked.version and network.overlaps(asked) and network.prefixlen <= asked.prefixlen
+
+
+def _sentences(
+    known: Situation, network: Network, view: dict[str, Any], others: Collection[OtherRoute]
+) -> Iterator[str]:
+    if network in known.networks.own:
+        yield f"{network} is behind this node, which announces it to the mesh."
+        return
+    named = ", ".join(map(str, known.networks.grants[network]))
+    yield f"{network} is behind other nodes: {named} may speak for it ([routing] accept)."
+    yield from _announcers(known, network)
+    yield from _strangers(known, network)
+    yield _use(view)
+    for one in others:
+        yield f"A route to {one.destination} by {one.interface} leads past the tunnel: what takes it is dropped."
+
+
+def _announcers(known: Situation, network: Network) -> Iterator[str]:
+    costs = {one.peer: one for one in candidates(known, network)}
+    for channel in known.channels():
+        card = channel.card
+        if card is not None and known.networks.may_speak(network, channel.title, card):
+            yield _announcer(channel, costs.get(card.address))
+
+
+def _announcer(channel: Channel, candidate: Candidate | None) -> str:
+    if candidate is None:
+        return f"{channel.title} does not announce it, or no route leads to {channel.title}."
+    state = "carries user data" if candidate.carries else f"is {channel.state}: {channel.reason}"
+    return f"{channel.title} announces it and {state}; the way through it weighs {candidate.cost}."
+
+
+def _strangers(known: Situation, network: Network) -> Iterator[str]:
+    allowed = {
+        one
+        for channel in known.channels()
+        if channel.card is not None and known.networks.may_speak(network, channel.title, channel.card)
+        for one in originators(channel.card)
+    }
+    strangers = sorted(str(one) for one in known.networks.announcers(network) if one not in allowed)
+    if strangers:
+        yield f"Announced also by {', '.join(strangers)}, which may not speak for it: this node does not use that."
+
+
+def _use(view: dict[str, Any]) -> str:
+    if view["problem"]:
+        return f"It cannot be reached now: {view['problem']}."
+    ready = f"; {', '.join(view['ready'])} could take over at once" if view["ready"] else ""
+    return f"User data for it goes through {view['peer']}{ready}."
+
+
+def _of_peer(known: Situation, network: Network, channel: Channel) -> str:
+    view = shown_network(known, network)
+    if view["peer"] == channel.title:
+        return f"{network} is reached through it."
+    if channel.title not in view["announced_by"]:
+        return f"It may speak for {network} and does not announce it."
+    if not carries(known, channel):
+        return f"It announces {network} and carries no user data now."
+    return f"It announces {network}; that is reached through {view['peer']}."
+
+
+def _rules(known: Situation) -> str:
+    if known.rules.met():
+        return "The fail-closed rules are in force: packets from and to it pass through the tunnel alone."
+    return "The fail-closed rules are not in force yet: no route to it is set before."
