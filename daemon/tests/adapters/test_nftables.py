@@ -21,6 +21,7 @@ from meshsec.core.channels.nft_rules import TABLE, render
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.model import EspBackend, Perimeter, RulesSpec, UnknownNodes
+from meshsec.core.values.networks import BehindNodes, Speaker
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
@@ -552,6 +553,23 @@ def test_the_rules_outlive_the_program_and_are_replaced_without_a_gap(wire: Wire
     assert render(SPEC).startswith(f"add table inet {TABLE}\ndelete table inet {TABLE}\n"), "one transaction"
     asyncio.run(successor.apply(SPEC))
     assert asyncio.run(successor.in_force()) == SPEC
+
+
+def test_rules_for_networks_read_back_and_a_successor_finds_the_closed_addresses(wire: Wire) -> None:
+    """Their sets hold pairs of mark and source, which a listing shows in another form than addresses."""
+    speaker = Speaker((PEER,), (PEER, PEER4), (IPv4Network("10.1.0.0/16"), IPv6Network("::/0")))
+    behind = BehindNodes("meshsec-nets", (IPv4Network("10.9.0.0/16"),), (speaker,), (IPv4Network("10.1.0.0/16"),))
+    spec = replace(SPEC, behind=behind)
+    wire.apply(spec)
+    assert asyncio.run(wire.rules.in_force()) == spec
+    assert not asyncio.run(wire.rules.altered())
+    found = asyncio.run(Nftables().found(SPEC.backend))
+    assert found is not None
+    assert (found.protected, found.locators) == (SPEC.protected, SPEC.locators)
+    subprocess.run(["nft", "flush", "set", "inet", TABLE, "hosts6"], check=True)
+    assert asyncio.run(wire.rules.in_force()) is None
+    text = "the set hosts6 is not {}"
+    assert asyncio.run(wire.rules.altered()) == [text.format("there as it was applied"), text.format("meshsecd's")]
 
 
 @pytest.mark.parametrize(

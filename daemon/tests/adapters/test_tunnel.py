@@ -101,6 +101,22 @@ def test_routes_of_others_are_left_alone(node: None) -> None:
     assert "10.3.0.0/16" in left
 
 
+def test_routes_of_others_into_a_network_are_named(node: None) -> None:
+    networks = [ip_network("10.1.0.0/16"), ip_network("2001:db8:1::/64"), ip_network("0.0.0.0/0")]
+
+    def others() -> list[tuple[str, str]]:
+        return [(str(one.destination), one.interface) for one in asyncio.run(tunnel.others(networks, DEVICE))]
+
+    apply(to("10.1.0.0/16"), to("2001:db8:1::/64"))
+    ip("route", "add", "10.0.0.0/8", "dev", "lan0")
+    ip("route", "add", "default", "dev", "lan0")
+    assert not others()
+    ip("address", "add", "10.1.3.1/24", "dev", "lan0")
+    ip("-6", "route", "add", "2001:db8:1::/64", "dev", "mesh0")
+    ip("route", "add", "unreachable", "10.1.4.0/24")
+    assert others() == [("10.1.3.0/24", "lan0"), ("10.1.4.0/24", "no interface"), ("2001:db8:1::/64", "mesh0")]
+
+
 def test_a_node_without_networks_has_neither_device_nor_rules(node: None) -> None:
     apply(to("10.1.0.0/16"), to(f"{PEER}/128", forwarded=True))
     asyncio.run(tunnel.clear(DEVICE))

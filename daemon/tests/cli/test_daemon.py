@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,29 @@ import jsonschema
 import pytest
 from click.testing import Result
 
-from core.world import Driver, ike_sa, route
+from core.world import Driver, card, ike_sa, route
 from meshsec.adapters.sockets.control import ControlError, ControlServer
 from meshsec.cli import client, router_file
-from meshsec.core.channels.events import OverlayDown, QuietSeen, RouterDown, RoutesReset, SasObserved
+from meshsec.core.channels.events import (
+    AnnouncementSet,
+    OverlayDown,
+    QuietSeen,
+    RouterDown,
+    RoutesReset,
+    SasObserved,
+    TunnelObserved,
+)
 from meshsec.core.channels.one_way_watch import Quiet
-from meshsec.core.explain import doctor, scheduling_view, views
+from meshsec.core.explain import doctor, network_sentences, scheduling_view, views
 from meshsec.core.explain.findings import Check, Level
 from meshsec.core.explain.scheduling_view import Known
 from meshsec.core.ike import drift
 from meshsec.core.ike.drift import Difference, Note, Report, Where
 from meshsec.core.values.model import Neighbour
+from meshsec.core.values.networks import Announcement, TunnelRoute
 
 Meshsec = Callable[..., Result]
+NETWORK = ip_network("10.1.0.0/16")
 SCHEMAS = Path(__file__).parents[3] / "docs/reference/schema"
 ADDED: Mapping[str, Mapping[str, Any]] = {"boat": {}, "raft": {"namesakes": ["boat"]}, "member": {"fleet": "rescue"}}
 """The answers to adding or removing these peers; others are refused."""
@@ -39,12 +50,13 @@ class Daemon:
         self.level = Level.OK
         self.drift = Report()
         self.driver = Driver()
+        self.driver.engine.known.networks.configure("meshsec-nets", (), {NETWORK: ("n2",)})
         self.driver.ready(2, 3)
         reached = route(2)
         self.driver.tell(RoutesReset({reached.destination: reached}), SasObserved("n2", (ike_sa("n2"),)))
         assert self.driver.state(2) == "protected"
 
-    async def answer(  # noqa: PLR0911  (a case for each method)
+    async def answer(  # noqa: C901, PLR0911  (a case for each method)
         self, method: str, params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         self.asked.append((method, params))
@@ -56,6 +68,8 @@ class Daemon:
                 return views.topology(engine, [Neighbour(route(2).next_hop, symmetric=True)], [])
             case "plan":
                 return views.plan(engine, now)
+            case "explain" if "network" in params:
+                return network_sentences.explain_network(engine.known, NETWORK)
             case "explain":
                 try:
                     return views.explain(engine, now, params["peer"])
@@ -166,6 +180,17 @@ def test_status_names_a_fault_and_exits_with_3(
     assert meshsec("status", "--json").exit_code == 3
 
 
+def test_a_network_that_is_announced_and_not_reached_exits_with_3(meshsec: Meshsec, daemon: Daemon) -> None:
+    assert "Network 10.1.0.0/16: nobody" in meshsec("status").stdout
+    assert meshsec("status").exit_code == 0, "a network that nobody announces is as a peer out of reach"
+    announced = Announcement(NETWORK, card(2).locator, 1, 1)
+    daemon.driver.tell(AnnouncementSet(announced))
+    assert meshsec("status").exit_code == 3
+    assert validated(meshsec("status", "--json"), "meshsec-status-1")["networks"][0]["announced_by"] == ["n2"]
+    daemon.driver.tell(TunnelObserved(frozenset({TunnelRoute(NETWORK, card(2).address)})))
+    assert meshsec("status").exit_code == 0
+
+
 def test_traffic_of_one_direction_is_told_and_is_no_fault(meshsec: Meshsec, daemon: Daemon) -> None:
     daemon.driver.tell(QuietSeen({"n2": Quiet(daemon.driver.now - 20, answers=True)}))
     result = meshsec("status")
@@ -201,13 +226,20 @@ def test_explain_scheduling(meshsec: Meshsec, daemon: Daemon) -> None:
 def test_explain_wants_a_peer_or_scheduling(meshsec: Meshsec, daemon: Daemon, arguments: tuple[str, ...]) -> None:
     result = meshsec("explain", *arguments)
     assert result.exit_code == 2
-    assert "either PEER or --scheduling" in result.stderr
+    assert "either PEER, ADDRESS or NETWORK, or --scheduling" in result.stderr
 
 
 def test_explain_prints_the_sentences_about_a_peer(meshsec: Meshsec, daemon: Daemon) -> None:
     view = validated(meshsec("explain", "n2", "--json"), "meshsec-explain-1")
     assert meshsec("explain", "n2").stdout.splitlines() == view["sentences"]
     assert daemon.asked[-1] == ("explain", {"peer": "n2"})
+
+
+@pytest.mark.parametrize("asked", ["10.1.0.0/16", "10.1.2.3", "fd00::5"])
+def test_explain_prints_the_sentences_about_a_network(meshsec: Meshsec, daemon: Daemon, asked: str) -> None:
+    view = validated(meshsec("explain", asked, "--json"), "meshsec-explain-network-1")
+    assert meshsec("explain", asked).stdout.splitlines() == view["sentences"]
+    assert daemon.asked[-1] == ("explain", {"network": asked})
 
 
 def test_a_refusal_is_printed_in_meshsecds_words(meshsec: Meshsec, daemon: Daemon) -> None:

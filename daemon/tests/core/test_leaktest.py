@@ -1,7 +1,7 @@
 """Counting the packets of a leak test."""
 
 import struct
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 import pytest
 
@@ -46,6 +46,17 @@ def test_data_of_others_in_the_clear_is_no_leak_of_ours(payload: bytes) -> None:
 def test_the_mark_is_a_leak_whoever_sends_it() -> None:
     assert seen(packet6(OTHER, OTHER, UDP, MARK)).counts == {Kind.CLEAR: 1}
     assert seen(b"?" + MARK, ethertype=ARP).leaks[0].source == "?"
+
+
+@pytest.mark.parametrize(("interface", "leaks"), [("lan0", 0), ("mesh0", 1)])
+def test_the_mark_in_the_networks_behind_this_node_is_no_leak_and_on_the_mesh_it_is(interface: str, leaks: int) -> None:
+    behind = ip_network("2001:db8:1::/64"), ip_network("10.1.0.0/16")
+    watch = Watch(MARK, links=frozenset({"mesh0"}), behind=behind)
+    watch.take(Sight(interface, True, IPV6, packet6(OTHER, "2001:db8:1::5", UDP, MARK)))
+    watch.take(Sight(interface, False, IPV4, packet4("10.1.0.5", "192.0.2.1", MARK)))
+    assert len(watch.leaks) == 2 * leaks
+    watch.take(Sight("lan0", True, IPV6, packet6(OTHER, "2001:db8:2::5", UDP, MARK)))
+    assert len(watch.leaks) == 2 * leaks + 1, "that is nobody's network here"
 
 
 def test_esp_is_no_leak() -> None:

@@ -19,13 +19,14 @@ from meshsec.core.channels.events import (
     SasObserved,
     TunnelObserved,
 )
+from meshsec.core.explain.network_sentences import asked_network, containing, explain_network, of_peer, whose
 from meshsec.core.explain.networks_view import networks, unheeded
 from meshsec.core.networks.choice import NEARER, Candidate, choose
 from meshsec.core.networks.mtu import IPV6_MINIMUM, inner_mtu
 from meshsec.core.networks.networks import MAX_STRANGERS, Networks
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import Address, EspBackend, Network
-from meshsec.core.values.networks import Announcement, TunnelRoute
+from meshsec.core.values.networks import Announcement, OtherRoute, TunnelRoute
 
 NODE, NEAR, FAR = 3, 5, 6
 DEVICE = "meshsec-nets"
@@ -152,6 +153,102 @@ def test_networks_that_a_peer_may_not_speak_for_are_named() -> None:
     made = driver(network=("n5",))
     made.tell(AnnouncementSet(announced(FAR)), AnnouncementSet(announced(NEAR)))
     assert unheeded(made.engine.known) == [f"{NETWORK} from n6"]
+
+
+def test_a_router_that_restarts_moves_nothing_until_it_says_something_of_the_network() -> None:
+    made = driver(network=("n5", "n6"))
+    protect(made, NEAR, 1)
+    protect(made, FAR, 1)
+    made.succeed(*made.tell(AnnouncementsReset((announced(NEAR),))))
+    assert wanted(made.tell(AnnouncementsReset(()))) is None, "it knows nothing yet"
+    assert wanted(made.tell(AnnouncementSet(announced(FAR)))) == {to(FAR)}, "somebody is there, and n5 is not"
+    made.succeed(RouteNetworks(frozenset({to(FAR)})))
+    assert wanted(made.tell(AnnouncementsReset(()))) is None
+    assert wanted(made.tell(AnnouncementRemoved(NETWORK, card(FAR).locator))) == set()
+
+
+def test_what_a_predecessor_set_stays_until_the_router_says_something_unless_its_peer_may_not_speak() -> None:
+    for speaker, stays in (("n5", True), ("n6", False)):
+        made = driver(network=(speaker,))
+        actions = [*made.tell(TunnelObserved(frozenset({to(NEAR)}))), *protect(made, NEAR, 1)]
+        assert wanted(actions) == (None if stays else set())
+        assert wanted(made.tell(AnnouncementsReset(()))) is None, "nothing else is asked for"
+
+
+def said(made: Driver, network: Network = NETWORK, *others: OtherRoute) -> str:
+    """Return what `meshsec explain NETWORK` says, as one text."""
+    return " ".join(explain_network(made.engine.known, network, others)["sentences"])
+
+
+def test_a_network_is_explained_from_who_may_speak_for_it_to_what_becomes_of_a_packet() -> None:
+    made = driver(own=("10.9.0.0/16",), default=("n5", "n6"), network=("n5",))
+    assert "n5 may speak for it" in said(made)
+    assert "n5 does not announce it, or no route leads to n5" in said(made)
+    assert "cannot be reached now: nobody" in said(made)
+    protect(made, NEAR, 1)
+    protect(made, FAR, 4)
+    made.tell(AnnouncementSet(announced(FAR)))
+    assert f"Announced also by {card(FAR).locator}, which may not speak for it" in said(made)
+    both = (announced(FAR, DEFAULT_ROUTE), announced(NEAR, DEFAULT_ROUTE), announced(NEAR))
+    made.succeed(*made.tell(*map(AnnouncementSet, both)))
+    assert "n5 announces it and carries user data; the way through it weighs" in said(made)
+    assert "goes through n5. The fail-closed rules are in force" in said(made)
+    assert "goes through n5; n6 could take over at once." in said(made, DEFAULT_ROUTE)
+    past = OtherRoute(IPv4Network("10.1.4.0/24"), "eth0")
+    assert "A route to 10.1.4.0/24 by eth0 leads past the tunnel" in said(made, NETWORK, past)
+    made.succeed(*made.tell(SasObserved("n5", ())))
+    assert "n5 announces it and is negotiating" in said(made)
+    assert "is behind this node, which announces it" in said(made, IPv4Network("10.9.0.0/16"))
+
+
+def test_explaining_a_peer_names_its_networks() -> None:
+    made = driver(default=("n5", "n6"), network=("n5",))
+    protect(made, NEAR, 1)
+    protect(made, FAR, 4)
+
+    def of(number: int) -> str:
+        channel = made.engine.known.shown_as(f"n{number}")
+        assert channel is not None
+        return " ".join(of_peer(made.engine.known, channel))
+
+    assert f"It may speak for {NETWORK} and does not announce it." in of(NEAR)
+    one = (announced(FAR), announced(FAR, DEFAULT_ROUTE), announced(NEAR, DEFAULT_ROUTE))
+    made.succeed(*made.tell(*map(AnnouncementSet, one)))
+    assert f"It announces {NETWORK} and may not speak for it" in of(FAR)
+    assert f"It announces {DEFAULT_ROUTE}; that is reached through n5." in of(FAR)
+    assert f"{DEFAULT_ROUTE} is reached through it." in of(NEAR)
+    made.succeed(*made.tell(SasObserved("n6", ())))
+    assert f"It announces {DEFAULT_ROUTE} and carries no user data now." in of(FAR)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("10.1.2.3", NETWORK),
+        ("10.1.0.0/16", NETWORK),
+        ("10.1.0.0/24", NETWORK),
+        ("10.0.0.0/8", None),
+        ("2001:db8::5", DEFAULT_ROUTE),
+        ("10.9.1.1", IPv4Network("10.9.0.0/16")),
+        ("192.0.2.1", None),
+    ],
+)
+def test_an_address_is_explained_by_the_smallest_network_around_it(asked: str, found: Network | None) -> None:
+    made = driver(own=("10.9.0.0/16",), default=("n5",), network=("n5",))
+    assert containing(made.engine.known, ip_network(asked)) == found
+
+
+def test_a_peers_own_address_is_explained_as_the_peer() -> None:
+    made = driver(network=("n5",))
+    for address in (card(NEAR).address, card(NEAR).locator, card(NEAR).ipv4):
+        assert whose(made.engine.known, ip_network(str(address))) == "n5"
+    assert whose(made.engine.known, NETWORK) is None
+    assert whose(made.engine.known, ip_network("10.1.2.3")) is None
+
+
+@pytest.mark.parametrize("text", ["n5", "10.1.2.3/16", "300.1.1.1", "::/129", "10.1"])
+def test_what_is_no_network_is_none(text: str) -> None:
+    assert asked_network(text) is None
 
 
 def entry(made: Driver, network: Network) -> dict[str, Any]:

@@ -4,12 +4,16 @@ The mesh is a - b - c, where a and c are peers and b is a relay that nobody trus
 an IPv4 address.
 """
 
+import json
 import re
 import select
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -26,7 +30,9 @@ from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options
-from tests.scenarios.expectations import assert_nothing_clear, captured
+from tests.lab.observe.schemas import schema
+from tests.scenarios.expectations import assert_nothing_clear, captured, differences, wait_no_drift
+from tests.scenarios.protection import leaktests
 
 SILENCE = 0.5
 """Seconds to wait for a datagram that must not come."""
@@ -131,6 +137,75 @@ def test_a_large_transfer_between_hosts_fits(sites: Sites, family: int) -> None:
     assert_nothing_clear(captures)
 
 
+def test_the_commands_say_how_a_network_is_reached(sites: Sites) -> None:
+    a, _ = sites.ends
+    _, second = sites.hosts
+    for asked in (second.ipv4, second.address):
+        view = json.loads(a.meshsec("explain", asked, "--json").stdout)
+        schema("meshsec-explain-network-1").validate(view)
+        assert (view["peer"], view["problem"]) == ("c", ""), view
+    assert "is reached through it" in a.meshsec("explain", "c").stdout
+    wait_no_drift(a)
+    assert "networks of peers" not in {one["name"] for one in doctor(a) if one["level"] != "ok"}
+
+
+def test_what_leads_past_the_tunnel_is_reported(sites: Sites) -> None:
+    a, host = sites.lab["a"], sites.hosts[1]
+    with clear_route(sites):
+        a.wait_for("drift", lambda: ("network", None) in differences(a), 60)
+        (check,) = (one for one in doctor(a) if one["name"] == "routes past the tunnel")
+        assert check["level"] == "fail"
+        assert "leads past the tunnel" in a.meshsec("explain", host.address).stdout
+    wait_no_drift(a)
+
+
+def test_a_network_that_the_router_forgot_is_announced_again(sites: Sites) -> None:
+    """A new router knows nothing of what is behind its node, and meshsecd says it again."""
+    a, c = sites.ends
+    network = Host("", 3).networks[1]
+    c.daemons.router.kill()
+    sites.lab.start("router", nodes=[c])
+    c.wait_for("its own networks announced", lambda: ("network", None) not in differences(c), 60)
+    a.wait_for(f"a route to {network}", partial(_is_routed, a, network), 60)
+    sites.lab.heal()
+    a.wait_protected(c)
+
+
+def test_meshsecd_killed_and_restarted_interrupts_nothing(sites: Sites) -> None:
+    """While the rules are replaced, the kernel may miss an element of an interval set, and drops that packet."""
+    a, c = sites.ends
+    flows = _flows(sites)
+    with ExitStack() as stack, captured(sites.lab, "restart") as captures:
+        for flow in flows:
+            flow.grace = 30.0
+            stack.enter_context(flow)
+            wait_arrivals(flow, 5)
+        for node in (a, c):
+            node.daemons.agent.kill()
+            node.daemons.agent.start()
+            node.daemons.agent.wait_ready()
+        for flow in flows:
+            wait_arrivals(flow, 20)
+    assert max(flow.result.lost for flow in flows) <= len(sites.ends), [flow.summary() for flow in flows]
+    assert_nothing_clear(captures)
+    wait_no_drift(a)
+
+
+def test_the_leak_test_sends_into_networks_too(sites: Sites, tmp_path: Path) -> None:
+    """The far end sees the data leave for the host behind it, which is no leak."""
+    a, b, c = (sites.lab[name] for name in "abc")
+    waits = f"sh -c {shlex.quote(leaktests.waits_for(tmp_path / 'looks'))}"
+    test = leaktests.started(a, "c", "--seconds", "2", "--while", waits)
+    mark = leaktests.mark_of(test)
+    others = [leaktests.watching(node, mark) for node in (b, c)]
+    (tmp_path / "looks").touch()
+    (status, view), *seen = leaktests.ended(test), *map(leaktests.relayed_until_now, others)
+    assert (status, view["verdict"]) == (0, "tight"), view
+    assert all(report["verdict"] == "tight" for _, report in seen), seen
+    (_, ipv6) = sorted(view["networks"], key=lambda one: ":" in one["network"])
+    assert (ipv6["peer"], ipv6["sent"] > 0, ipv6["held"]) == ("c", True, 0), view
+
+
 def test_without_an_sa_nothing_leaves_for_the_networks(sites: Sites) -> None:
     a, c = sites.ends
     first, second = sites.hosts
@@ -206,6 +281,12 @@ def test_without_the_rules_each_of_these_packets_arrives(sites: Sites) -> None:
     with clear_route(sites), a.capture("control") as seen:
         traffic.send((first.namespace, first.address), second.address)
         wait_until("user data on the link", lambda: seen.sent[Kind.CLEAR] >= 5, [seen], 60)
+
+
+def doctor(node: Node) -> list[dict[str, Any]]:
+    """Return what ``meshsec doctor`` has checked."""
+    checks: list[dict[str, Any]] = json.loads(node.meshsec("doctor", "--json", check=False).stdout)["checks"]
+    return checks
 
 
 # --- what the tests send ---

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -33,3 +34,23 @@ def ended(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
 def waits_for(flag: Path) -> str:
     """Return the shell command with which a test waits until the relay watches."""
     return f"until [ -e {shlex.quote(str(flag))} ]; do sleep 0.1; done"
+
+
+def mark_of(test: subprocess.Popen[str]) -> str:
+    """Return the mark that the test sends."""
+    assert test.stderr is not None
+    return test.stderr.readline().split()[1].rstrip(":")
+
+
+def watching(node: Node, mark: str) -> subprocess.Popen[str]:
+    """Start a relay's leak test and wait until it watches."""
+    test = started(node, "--seconds", "600", "--watch", mark)
+    assert test.stderr is not None
+    assert test.stderr.readline().startswith("quiet")
+    return test
+
+
+def relayed_until_now(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
+    """Return what a relay's leak test has seen."""
+    test.send_signal(signal.SIGINT)
+    return ended(test)

@@ -2,43 +2,19 @@
 
 import json
 import shlex
-import signal
-import subprocess
 from pathlib import Path
-from typing import Any
 
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
-from tests.lab.node.node import Node
 from tests.lab.node.options import Options
-from tests.scenarios.protection.leaktests import ended, started, waits_for
+from tests.scenarios.protection.leaktests import ended, mark_of, relayed_until_now, started, waits_for, watching
 
 NO_IPSEC = {
     "kernel": "ip xfrm policy flush; ip xfrm state flush",
     "libipsec": "ip -6 rule del table 220; ip -4 rule del table 220",
 }
 """Shell commands after which the kernel sends user data without ESP, by where ESP runs."""
-
-
-def mark_of(test: subprocess.Popen[str]) -> str:
-    """Return the mark that the test sends."""
-    assert test.stderr is not None
-    return test.stderr.readline().split()[1].rstrip(":")
-
-
-def watching(node: Node, mark: str) -> subprocess.Popen[str]:
-    """Start a relay's leak test and wait until it watches."""
-    test = started(node, "--seconds", "600", "--watch", mark)
-    assert test.stderr is not None
-    assert test.stderr.readline().startswith("quiet")
-    return test
-
-
-def relayed_until_now(test: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
-    """Return what a relay's leak test has seen."""
-    test.send_signal(signal.SIGINT)
-    return ended(test)
 
 
 def test_a_tight_node_and_its_relay_report_it_so(mesh: Lab, tmp_path: Path) -> None:

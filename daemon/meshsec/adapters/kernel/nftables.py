@@ -7,7 +7,7 @@ data may use the overlay have none, because XFRM cannot distinguish devices.
 import asyncio
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any
 
@@ -81,7 +81,7 @@ class Nftables:
         rules.
         """
         try:
-            sets = _sets(await _listing())
+            sets = _sets(await _listing(), ("protected6", "protected4", "locators"))
         except RulesError:
             return None
         protected = sets.get("protected6", set()) | sets.get("protected4", set())
@@ -229,16 +229,16 @@ def _settled(value: Any) -> Any:
 def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
     """Compare the kernel's rules with the intended ones, independently of how they were written."""
     meant = nft_rules.set_contents(spec)
-    sets = {name: elements for name, elements in _sets(listing).items() if name in meant}
+    sets = _sets(listing, meant.keys())
     hooks = {entry["chain"]["hook"] for entry in listing if "chain" in entry and "hook" in entry["chain"]}
     if sets != meant or hooks != HOOKS:
         raise RulesError(f"the table inet {TABLE} does not read back as it was written")
 
 
-def _sets(listing: list[dict[str, Any]]) -> dict[str, set[str]]:
-    """Return the sets of single addresses; sets of prefixes are left out."""
+def _sets(listing: list[dict[str, Any]], names: Collection[str]) -> dict[str, set[str]]:
+    """Return the sets of these names, which are sets of single addresses."""
     listed = (entry["set"] for entry in listing if "set" in entry)
-    return {found["name"]: set(found.get("elem", [])) for found in listed if "interval" not in found.get("flags", [])}
+    return {found["name"]: set(found.get("elem", [])) for found in listed if found["name"] in names}
 
 
 async def _run(*command: str, text: str = "") -> str:

@@ -1,5 +1,7 @@
 """What announcements and the tunnel's routes do, and which routes to networks are wanted."""
 
+from ipaddress import IPv6Address
+
 from meshsec.core.channels.actions import RouteNetworks
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import addresses, host
@@ -45,10 +47,15 @@ def network_actions(known: Situation) -> list[RouteNetworks]:
 def _to_networks(known: Situation) -> set[TunnelRoute]:
     in_use, routes = known.networks.in_use, set[TunnelRoute]()
     for network in known.networks.grants:
-        chosen = choose(candidates(known, network), in_use.get(network))
-        if chosen is not None:
+        chosen = choose(candidates(known, network), in_use.get(network)) or known.networks.kept(network)
+        if chosen is not None and _may_speak(known, network, chosen):
             routes.add(TunnelRoute(network, chosen))
     return routes
+
+
+def _may_speak(known: Situation, network: Network, peer: IPv6Address) -> bool:
+    cards = ((channel.title, channel.card) for channel in known.channels())
+    return any(card and card.address == peer and known.networks.may_speak(network, name, card) for name, card in cards)
 
 
 def candidates(known: Situation, network: Network) -> list[Candidate]:

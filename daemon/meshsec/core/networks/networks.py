@@ -30,6 +30,8 @@ class Networks:
         """The routes in the kernel, as read back."""
         self.wanted: frozenset[TunnelRoute] | None = None
         """The routes that ought to be there; None when they must be derived again."""
+        self._kept: frozenset[Network] | None = None
+        """The networks that stay where they were until something is said of them; None: all of them."""
         self._granted: dict[Network, dict[Address, Announcement]] = {}
         self._strangers: dict[tuple[Network, Address], Announcement] = {}
 
@@ -76,17 +78,31 @@ class Networks:
         """Return who announces a network for which somebody may speak, by originator."""
         return self._granted.get(network, {})
 
+    def kept(self, network: Network) -> IPv6Address | None:
+        """Return through which peer a network was reached before the routing daemon was connected (again).
+
+        A daemon that has just started knows no announcement yet, and says so. Until it says something of the network,
+        the network stays where it was: its packets are protected there, too. None: it has said something, or the
+        network was not reached.
+        """
+        return self.in_use.get(network) if self._kept is None or network in self._kept else None
+
     def reset(self, announcements: Iterable[Announcement]) -> None:
         """Replace all announcements: the routing daemon was connected (again)."""
         self.changed()
+        self._kept = frozenset(self.in_use)
         self._granted, self._strangers = {}, {}
         for one in announcements:
             self.put(one)
+
+    def _heard_of(self, network: Network) -> None:
+        self._kept = (self._kept or frozenset()) - {network}
 
     def put(self, one: Announcement) -> None:
         """Add or replace an announcement."""
         if one.network in self.grants:
             self.changed()
+            self._heard_of(one.network)
             self._granted.setdefault(one.network, {})[one.originator] = one
         elif len(self._strangers) < MAX_STRANGERS:
             self._strangers[one.network, one.originator] = one
@@ -94,6 +110,7 @@ class Networks:
     def remove(self, network: Network, originator: Address) -> None:
         """Forget an announcement that was withdrawn."""
         self.changed()
+        self._heard_of(network)
         self._granted.get(network, {}).pop(originator, None)
         self._strangers.pop((network, originator), None)
 
