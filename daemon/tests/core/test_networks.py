@@ -16,6 +16,7 @@ from meshsec.core.channels.events import (
     AnnouncementsReset,
     PeerRemoved,
     RouteSet,
+    RoutesReset,
     SasObserved,
     TunnelObserved,
 )
@@ -167,6 +168,17 @@ def test_a_router_that_restarts_moves_nothing_until_it_says_something_of_the_net
     assert wanted(made.tell(AnnouncementRemoved(NETWORK, card(FAR).locator))) == set()
 
 
+def test_a_network_stays_with_its_peer_while_no_route_leads_there_unless_another_can_be_reached() -> None:
+    """A router that restarted hears of the network before it has computed a route."""
+    made = driver(network=("n5", "n6"))
+    protect(made, NEAR, 1)
+    made.succeed(*made.tell(AnnouncementSet(announced(NEAR))))
+    assert wanted(made.tell(RoutesReset({}), AnnouncementsReset(()), AnnouncementSet(announced(NEAR)))) is None
+    assert "no route leads to n5 now" in said(made)
+    protect(made, FAR, 9)
+    assert wanted(made.tell(AnnouncementSet(announced(FAR)))) == {to(FAR)}
+
+
 def test_what_a_predecessor_set_stays_until_the_router_says_something_unless_its_peer_may_not_speak() -> None:
     for speaker, stays in (("n5", True), ("n6", False)):
         made = driver(network=(speaker,))
@@ -183,7 +195,7 @@ def said(made: Driver, network: Network = NETWORK, *others: OtherRoute) -> str:
 def test_a_network_is_explained_from_who_may_speak_for_it_to_what_becomes_of_a_packet() -> None:
     made = driver(own=("10.9.0.0/16",), default=("n5", "n6"), network=("n5",))
     assert "n5 may speak for it" in said(made)
-    assert "n5 does not announce it, or no route leads to n5" in said(made)
+    assert "n5 does not announce it." in said(made)
     assert "cannot be reached now: nobody" in said(made)
     protect(made, NEAR, 1)
     protect(made, FAR, 4)

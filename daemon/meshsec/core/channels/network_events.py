@@ -7,7 +7,7 @@ from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import addresses, host
 from meshsec.core.channels.events import AnnouncementRemoved, AnnouncementSet, AnnouncementsReset, TunnelObserved
 from meshsec.core.channels.situation import Situation
-from meshsec.core.networks.choice import Candidate, choose
+from meshsec.core.networks.choice import NO_ROUTE, Candidate, choose
 from meshsec.core.networks.networks import originators
 from meshsec.core.values.model import Network
 from meshsec.core.values.networks import TunnelRoute
@@ -63,12 +63,13 @@ def candidates(known: Situation, network: Network) -> list[Candidate]:
     announcers = known.networks.announcers(network)
     found = []
     for channel in known.channels() if announcers else ():
-        card, route = channel.card, channel.route
-        if card is None or route is None or not known.networks.may_speak(network, channel.title, card):
+        card = channel.card
+        if card is None or not known.networks.may_speak(network, channel.title, card):
             continue
         heard = [announcers[one] for one in originators(card) if one in announcers]
         if heard:
-            cost = route.metric + min(one.metric for one in heard)
+            way = NO_ROUTE if channel.route is None else channel.route.metric
+            cost = way + min(one.metric for one in heard)
             found.append(Candidate(card.address, carries(known, channel), cost))
     return found
 

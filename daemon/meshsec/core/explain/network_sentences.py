@@ -8,7 +8,7 @@ from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.network_events import candidates, carries
 from meshsec.core.channels.situation import Situation
 from meshsec.core.explain.networks_view import foreign_announcements, shown_network
-from meshsec.core.networks.choice import Candidate
+from meshsec.core.networks.choice import NO_ROUTE, Candidate
 from meshsec.core.networks.networks import originators
 from meshsec.core.values.model import Network
 from meshsec.core.values.networks import OtherRoute
@@ -95,7 +95,9 @@ def _announcers(known: Situation, network: Network) -> Iterator[str]:
 
 def _announcer(channel: Channel, candidate: Candidate | None) -> str:
     if candidate is None:
-        return f"{channel.title} does not announce it, or no route leads to {channel.title}."
+        return f"{channel.title} does not announce it."
+    if candidate.cost >= NO_ROUTE:
+        return f"{channel.title} announces it, and no route leads to {channel.title} now."
     state = "carries user data" if candidate.carries else f"is {channel.state}: {channel.reason}"
     return f"{channel.title} announces it and {state}; the way through it weighs {candidate.cost}."
 

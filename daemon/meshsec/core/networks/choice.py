@@ -9,6 +9,10 @@ NEARER = 0.75
 while nothing moves, and a change of the gateway ends the flows that the old one translates."""
 
 
+NO_ROUTE = 1 << 32
+"""The cost of the way to a peer to which no route leads now: more than any route's (32 bits)."""
+
+
 class Candidate(NamedTuple):
     """A peer that may speak for a network and announces it."""
 
