@@ -194,7 +194,8 @@ class Olsrv2d:
 
     def _send_local(self) -> None:
         if self._writer:
-            self._writer.writelines(_encoder.encode(command) + b"\n" for command in self.local.commands())
+            # Not writelines: with nothing to write, that of Python 3.13 ends with an AssertionError.
+            self._writer.write(b"".join(_encoder.encode(command) + b"\n" for command in self.local.commands()))
 
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; empty if it does not answer."""
