@@ -23,7 +23,7 @@ from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.formats import chrony, drop_ins, overlayd, routers
 from meshsec.core.networks.networks import Networks
 from meshsec.core.scheduling.profiles import Profile
-from meshsec.core.values.model import PEER_NEXT, Address, Card, EspBackend, Network, Peer
+from meshsec.core.values.model import Address, Card, EspBackend, Network, Peer, peer_name
 from meshsec.core.values.networks import BehindNodes
 
 _KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "swanctl", "libreswan", "nftables", "chrony", "systemd")
@@ -197,7 +197,7 @@ def _cards_by_peer(peers: Mapping[str, Peer]) -> dict[str, list[Card]]:
     """Return the cards of a peer's present and next key, by its name."""
     cards: dict[str, list[Card]] = {}
     for name, peer in peers.items():
-        cards.setdefault(name.rstrip(PEER_NEXT), []).append(peer.card)
+        cards.setdefault(peer_name(name), []).append(peer.card)
     return cards
 
 

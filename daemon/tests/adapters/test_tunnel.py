@@ -9,6 +9,7 @@ import pytest
 
 from meshsec.adapters.kernel import tunnel
 from meshsec.adapters.kernel.tunnel import Own, TunnelError
+from meshsec.core.channels.nft_networks import PORT
 from meshsec.core.values.networks import TunnelRoute
 from namespaces import ip, needs_root
 
@@ -40,7 +41,7 @@ def apply(*routes: TunnelRoute) -> Collection[TunnelRoute]:
 
 
 def installed() -> Collection[TunnelRoute]:
-    return asyncio.run(tunnel.installed(DEVICE, LINKS))
+    return asyncio.run(tunnel.installed(DEVICE, OWN, LINKS))
 
 
 def taken(destination: str, *further: str) -> tuple[str, str]:
@@ -55,7 +56,7 @@ def test_packets_to_networks_go_into_the_device_from_this_nodes_address(node: No
     assert taken("10.1.2.3") == taken("192.0.2.1") == (DEVICE, str(OWN.ipv4))
     assert taken("2001:db8:1::5") == taken("2001:db8:9::5") == (DEVICE, str(OWN.address))
     (link,) = json.loads(ip("-j", "-d", "link", "show", DEVICE))
-    assert (link["mtu"], link["linkinfo"]["info_data"]["port"]) == (MTU, tunnel.PORT)
+    assert (link["mtu"], link["linkinfo"]["info_data"]["port"]) == (MTU, PORT)
     assert apply() == installed() == frozenset()
 
 
@@ -65,6 +66,16 @@ def test_a_network_moves_to_another_peer_by_one_replaced_route(node: None) -> No
     assert apply(*moved) == installed() == moved
     assert ip("route", "show", "10.1.0.0/16").count("\n") == 1
     assert ip("-6", "route", "show", "2001:db8:1::/64").count("\n") == 1
+
+
+def test_routes_from_an_address_of_a_former_key_are_not_installed_and_are_replaced(node: None) -> None:
+    routes = {to("10.1.0.0/16"), to("2001:db8:1::/64"), to(f"{PEER}/128", forwarded=True)}
+    former = Own(IPv6Address("fc00::f"), OWN.ipv4)
+    ip("-6", "address", "add", str(former.address), "dev", "lo", "nodad")
+    assert asyncio.run(tunnel.apply(routes, DEVICE, former, LINKS, MTU)) == routes
+    assert installed() == frozenset()
+    assert apply(*routes) == installed() == routes
+    assert ip("-6", "route", "show", "table", "all", "dev", DEVICE, "proto", str(tunnel.PROTOCOL)).count("\n") == 2
 
 
 def test_what_is_forwarded_to_a_peer_takes_the_tunnel_unless_it_comes_from_the_mesh(node: None) -> None:
@@ -125,8 +136,14 @@ def test_a_node_without_networks_has_neither_device_nor_rules(node: None) -> Non
     asyncio.run(tunnel.clear(DEVICE))
 
 
+def test_a_refusal_of_a_route_names_the_route_and_the_reason(node: None) -> None:
+    foreign = Own(IPv6Address("fc00::f"), None)
+    with pytest.raises(TunnelError, match=r"route replace 2001:db8:1::/64 in table 254, .*Invalid argument"):
+        asyncio.run(tunnel.apply({to("2001:db8:1::/64")}, DEVICE, foreign, LINKS, MTU))
+
+
 def test_a_refusal_of_the_kernel_names_the_request(node: None) -> None:
-    ip("link", "add", "taken", "type", "vxlan", "id", "7", "dstport", str(tunnel.PORT), "dev", "lan0")
+    ip("link", "add", "taken", "type", "vxlan", "id", "7", "dstport", str(PORT), "dev", "lan0")
     ip("link", "set", "taken", "up")
     with pytest.raises(TunnelError, match=f"link (add|set) {DEVICE}"):
         apply(to("10.1.0.0/16"))

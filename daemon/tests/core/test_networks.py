@@ -1,5 +1,6 @@
 """Networks behind peers: which peer is chosen, which routes the engine asks for, and what the rules are given."""
 
+from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
@@ -10,11 +11,13 @@ from msgspec import structs
 
 from core.world import BACKEND, Driver, card, ike_sa, route
 from meshsec.core.channels.actions import Action, ApplyRules, RouteNetworks
+from meshsec.core.channels.desired import host
 from meshsec.core.channels.events import (
     AnnouncementRemoved,
     AnnouncementSet,
     AnnouncementsReset,
     PeerRemoved,
+    PeerSet,
     RouteSet,
     RoutesReset,
     SasObserved,
@@ -22,11 +25,12 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.explain.network_sentences import asked_network, containing, explain_network, of_peer, whose
 from meshsec.core.explain.networks_view import networks, unheeded
+from meshsec.core.explain.views import plan
 from meshsec.core.networks.choice import NEARER, Candidate, choose
 from meshsec.core.networks.mtu import IPV6_MINIMUM, inner_mtu
 from meshsec.core.networks.networks import MAX_STRANGERS, Networks
 from meshsec.core.policy.policy import DEFAULT
-from meshsec.core.values.model import Address, EspBackend, Network
+from meshsec.core.values.model import Address, EspBackend, Network, Peer
 from meshsec.core.values.networks import Announcement, OtherRoute, TunnelRoute
 
 NODE, NEAR, FAR = 3, 5, 6
@@ -104,6 +108,14 @@ def test_a_route_that_somebody_removes_is_set_again() -> None:
     assert wanted(made.tell(TunnelObserved(frozenset()))) == {to(NEAR)}
 
 
+def test_the_plan_names_the_networks_that_are_to_be_routed() -> None:
+    made = driver(network=("n5",))
+    protect(made, NEAR, 1)
+    made.engine.handle(made.now, AnnouncementSet(announced(NEAR)))
+    planned = [(one["action"], one["detail"]) for one in plan(made.engine, made.now)["actions"]]
+    assert ("route-networks", str(NETWORK)) in planned
+
+
 def test_a_removed_peer_speaks_for_nothing() -> None:
     made = driver(network=("n5",))
     protect(made, NEAR, 1)
@@ -133,6 +145,50 @@ def test_networks_behind_this_node_reach_peers_themselves_through_the_tunnel() -
         IPv4Network(str(five.ipv4)),
     }
     assert all(one.forwarded for one in routes)
+
+
+def changing_keys(own: tuple[str, ...] = ()) -> Driver:
+    """Return an engine whose node and whose peer n5 both have a next key (ADR 0041)."""
+    made = driver(own, network=("n5",))
+    following, other = card(NEAR, key=8), card(NODE, key=7)
+    made.engine.known.rules.next_node = other
+    for mine, suffix in ((None, ""), (other, "^")):
+        for theirs, mark in ((card(NEAR), ""), (following, "~")):
+            actions = made.tell(PeerSet(Peer(f"n5{mark}{suffix}", theirs, own=mine)))
+            while actions:
+                actions = made.succeed(*actions)
+    return made
+
+
+def test_a_peer_with_two_keys_is_one_speaker_with_two_tunnels_whichever_key_of_this_node_it_knows() -> None:
+    rules = changing_keys().engine.known.rules.in_force
+    assert rules is not None
+    tunnels = [(one.tunnels, one.networks) for one in rules.behind.speakers]
+    both = card(NEAR).address, card(NEAR, key=8).address
+    assert tunnels == [(both, (NETWORK,)), ((card(FAR).address,), ())]
+
+
+def test_only_channels_of_this_nodes_present_key_lead_to_a_network() -> None:
+    made = changing_keys()
+    made.succeed(*made.tell(RouteSet(route(NEAR)), AnnouncementSet(announced(NEAR))))
+    made.tell(SasObserved("n5^", (ike_sa("n5^", "1", established_at=made.now),)))
+    assert entry(made, NETWORK)["problem"] == "n5 is negotiating; user data for it is dropped"
+    made.tell(SasObserved("n5", (ike_sa("n5", "2", established_at=made.now),)))
+    assert entry(made, NETWORK)["problem"] == ""
+
+
+def test_an_address_that_two_keys_share_has_one_route_through_the_key_that_carries() -> None:
+    made = changing_keys(own=("10.9.0.0/16",))
+    following, shared = card(NEAR, key=8), IPv4Network(str(card(NEAR).ipv4))
+
+    def through() -> list[IPv6Address]:
+        return [one.peer for one in made.engine.known.networks.wanted or () if one.destination == shared]
+
+    made.succeed(*made.tell(RouteSet(replace(route(NEAR), destination=host(following.locator)))))
+    made.succeed(*made.tell(SasObserved("n5~", (ike_sa("n5~", "1", established_at=made.now),))))
+    assert through() == [following.address]
+    made.succeed(*protect(made, NEAR, 2))
+    assert through() == [following.address], "it stays where it is"
 
 
 def test_status_says_through_whom_a_network_is_reached_and_who_is_ready() -> None:

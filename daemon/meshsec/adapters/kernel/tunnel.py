@@ -16,12 +16,11 @@ from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUE
 from pyroute2.netlink.rtnl import RTM_DELROUTE, RTM_NEWROUTE
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
+from meshsec.core.channels.nft_networks import PORT
 from meshsec.core.values.model import Network
 from meshsec.core.values.networks import OtherRoute, TunnelRoute
 from meshsec.rtnetlink import route_socket
 
-PORT = 4790
-"""VXLAN-GPE (IANA's registry of ports)."""
 FORWARDED_TABLE = 222
 LINKS_PRIORITY = 216
 """Priority of the rules that send what comes from a mesh interface to the main table."""
@@ -38,6 +37,7 @@ _UNICAST = 1
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _ENCAP_IP6 = 4
 """LWTUNNEL_ENCAP_IP6."""
+_OUTER_ADDRESSES = _OUTER_SOURCE, _OUTER_TARGET = "LWTUNNEL_IP6_SRC", "LWTUNNEL_IP6_DST"
 _INVERTED = 0x2
 """FIB_RULE_INVERT: the rule is for packets that do not match."""
 
@@ -85,26 +85,26 @@ async def apply(
     """Set the device and exactly these routes, and return those that are installed then, as read back.
 
     ``own`` are this node's addresses, ``links`` are the mesh interfaces, ``mtu`` is the largest inner packet in bytes.
-    New routes are added before old ones are removed, and a route to another peer replaces the one before. Raises
-    ``TunnelError``.
+    New routes are added before old ones are removed. One to another peer, or from an address that this node had with a
+    former key, is replaced. Raises ``TunnelError``.
     """
     async with route_socket(TunnelError) as ipr:
         index = await _device(ipr, device, mtu)
         wanted_rules = _wanted_rules(links) if any(one.forwarded for one in routes) else frozenset()
         await _set_rules(ipr, wanted_rules)
         found = await _routes(ipr, index)
-        for route in sorted(set(routes) - found, key=str):
+        for route in sorted((one for one in routes if found.get(one) != own.address), key=str):
             await _change(ipr, RTM_NEWROUTE, route, index, own)
         kept = {(one.destination, one.forwarded) for one in routes}
         for route in sorted((one for one in found if (one.destination, one.forwarded) not in kept), key=str):
             await _change(ipr, RTM_DELROUTE, route, index, own)
-        return await _installed(ipr, index, links)
+        return await _installed(ipr, index, own, links)
 
 
-async def installed(device: str, links: Iterable[str]) -> frozenset[TunnelRoute]:
+async def installed(device: str, own: Own, links: Iterable[str]) -> frozenset[TunnelRoute]:
     """Return the routes that are installed: the device exists and the rules lead there. Raises ``TunnelError``."""
     async with route_socket(TunnelError) as ipr:
-        return await _installed(ipr, await _index(ipr, device), links)
+        return await _installed(ipr, await _index(ipr, device), own, links)
 
 
 async def others(networks: Collection[Network], device: str) -> tuple[OtherRoute, ...]:
@@ -165,23 +165,25 @@ async def _device(ipr: Any, device: str, mtu: int) -> int:
     return index
 
 
-async def _installed(ipr: Any, index: int | None, links: Iterable[str]) -> frozenset[TunnelRoute]:
+async def _installed(ipr: Any, index: int | None, own: Own, links: Iterable[str]) -> frozenset[TunnelRoute]:
     if index is None:
         return frozenset()
-    found = await _routes(ipr, index)
+    found = (route for route, source in (await _routes(ipr, index)).items() if source == own.address)
     has_rules = await _rules(ipr) == _wanted_rules(links)
     return frozenset(route for route in found if has_rules or not route.forwarded)
 
 
-async def _routes(ipr: Any, index: int) -> set[TunnelRoute]:
-    found = set()
+async def _routes(ipr: Any, index: int) -> dict[TunnelRoute, IPv6Address | None]:
+    """Return the tunnel's routes, each with the outer source."""
+    found = dict[TunnelRoute, IPv6Address | None]()
     for version, family in _FAMILIES.items():
         async for message in await ipr.route("dump", family=family, proto=PROTOCOL):
             table, encap = message.get("table"), message.get("encap")
             if message.get("oif") != index or table not in {_MAIN, FORWARDED_TABLE} or not encap:
                 continue
-            peer = dict(encap["attrs"]).get("LWTUNNEL_IP6_DST")
-            found.add(TunnelRoute(_destination(message, version), IPv6Address(peer), table == FORWARDED_TABLE))
+            outer = {name: IPv6Address(value) for name, value in encap["attrs"] if name in _OUTER_ADDRESSES}
+            route = TunnelRoute(_destination(message, version), outer[_OUTER_TARGET], table == FORWARDED_TABLE)
+            found[route] = outer.get(_OUTER_SOURCE)
     return found
 
 
@@ -196,8 +198,8 @@ async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own)
     table = FORWARDED_TABLE if route.forwarded else _MAIN
     outer = [
         ("LWTUNNEL_IP6_ID", NETWORK_ID),
-        ("LWTUNNEL_IP6_DST", str(route.peer)),
-        ("LWTUNNEL_IP6_SRC", str(own.address)),
+        (_OUTER_TARGET, str(route.peer)),
+        (_OUTER_SOURCE, str(own.address)),
     ]
     message = rtmsg()  # type: ignore[no-untyped-call]
     message["family"], message["dst_len"] = _FAMILIES[destination.version], destination.prefixlen
@@ -214,7 +216,7 @@ async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own)
     is_new = kind == RTM_NEWROUTE
     flags = NLM_F_REQUEST | NLM_F_ACK | (NLM_F_CREATE | NLM_F_REPLACE if is_new else 0)
     what = f"route {'replace' if is_new else 'del'} {destination} in table {table}, through the tunnel to {route.peer}"
-    await _asked(ipr.nlm_request(message, kind, flags), what, gone=() if is_new else (errno.ESRCH,))
+    await _asked(_answered(ipr.nlm_request(message, kind, flags)), what, gone=() if is_new else (errno.ESRCH,))
 
 
 def _wanted_rules(links: Iterable[str]) -> frozenset[_Rule]:
@@ -261,6 +263,12 @@ async def _change_rule(ipr: Any, command: str, rule: _Rule) -> None:
     )
     what = f"rule {command} {rule.priority} to table {rule.table} for packets of {rule.interface}"
     await _asked(request, what, gone=(errno.EEXIST, errno.ENOENT))
+
+
+async def _answered(request: Any) -> None:
+    """Read the kernel's answers to a request: its refusal is one of them."""
+    async for _ in await request:
+        pass
 
 
 async def _asked(request: Any, what: str, gone: Collection[int] = ()) -> None:

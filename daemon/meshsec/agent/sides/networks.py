@@ -34,7 +34,7 @@ class NetworksSide:
             if not self._used:
                 await tunnel.clear(DEVICE)
                 return ()
-            self._installed = await tunnel.installed(DEVICE, self._links)
+            self._installed = await tunnel.installed(DEVICE, self._own, self._links)
         except TunnelError as error:
             _log.log(logging.WARNING if self._used else logging.DEBUG, "networks: %s", error)
         return (TunnelObserved(self._installed),)
@@ -45,7 +45,7 @@ class NetworksSide:
 
     async def present(self) -> frozenset[TunnelRoute]:
         """Return the tunnel's routes that are installed at this moment. Raises ``TunnelError``."""
-        return await tunnel.installed(DEVICE, self._links) if self._used else frozenset()
+        return await tunnel.installed(DEVICE, self._own, self._links) if self._used else frozenset()
 
     async def watch_routes(self) -> None:
         """Notice when the device, a route or a rule disappears, until cancelled."""
@@ -65,7 +65,7 @@ class NetworksSide:
 
     async def _check(self) -> None:
         try:
-            self._report(await tunnel.installed(DEVICE, self._links))
+            self._report(await tunnel.installed(DEVICE, self._own, self._links))
         except TunnelError as error:
             _log.warning("networks: %s", error)
 

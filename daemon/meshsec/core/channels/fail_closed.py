@@ -14,7 +14,7 @@ from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_
 from meshsec.core.channels.ipv4_claims import mesh_networks, stays_closed
 from meshsec.core.networks.networks import Networks
 from meshsec.core.policy.policy import Policy, RemovedPeers
-from meshsec.core.values.model import Address, Card, EspBackend, Perimeter, RulesSpec, UnknownNodes
+from meshsec.core.values.model import Address, Card, EspBackend, Perimeter, RulesSpec, UnknownNodes, peer_name
 
 if TYPE_CHECKING:
     from ipaddress import IPv6Address
@@ -133,9 +133,9 @@ class FailClosed:
         return with_overlay(rules, self._device, (card.address for card in cards))
 
     def _cards_by_peer(self) -> dict[str, list[Card]]:
-        """Return the cards in force by the peers' names; two of a peer whose key is being changed (ADR 0041)."""
+        """Return the cards in force by the peers' names; several of a pair whose keys are being changed (ADR 0041)."""
         cards: dict[str, list[Card]] = {}
         for channel in self._channels.values():
             if channel.card is not None:
-                cards.setdefault(channel.title, []).append(channel.card)
+                cards.setdefault(peer_name(channel.title), []).append(channel.card)
         return cards

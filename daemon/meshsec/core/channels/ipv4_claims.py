@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 
-from meshsec.core.values.model import PEER_NEXT, Address, Card, Network, Peer
+from meshsec.core.values.model import Address, Card, Network, Peer, peer_name
 
 DERIVED_LENGTH = 16
 """Prefix length of the network around this node's own address where ``mesh_prefixes`` has no IPv4 prefix."""
@@ -75,17 +75,12 @@ def contested(peers: Mapping[str, Peer], own: Card) -> dict[str, str]:
             found[name] = f"{claim} is this node's own"
             continue
         holder = holders.setdefault(claim, name)
-        if _node(holder) == _node(name):
+        if peer_name(holder) == peer_name(name):  # a peer's two keys share its address (ADR 0041)
             continue
         found[name] = f"{claim} is also that of peer {holder!r}"
         if not peer.fleet:
             found.setdefault(holder, f"{claim} is also that of peer {name!r}")
     return found
-
-
-def _node(name: str) -> str:
-    """Return the peer's name: its two keys share its address (ADR 0041)."""
-    return name.removesuffix(PEER_NEXT)
 
 
 def believed(peers: Mapping[str, Peer], own: Card, around: Surroundings) -> dict[str, Peer]:

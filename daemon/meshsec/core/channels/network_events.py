@@ -1,5 +1,6 @@
 """What announcements and the tunnel's routes do, and which routes to networks are wanted."""
 
+from collections.abc import Iterator
 from ipaddress import IPv6Address
 
 from meshsec.core.channels.actions import RouteNetworks
@@ -9,7 +10,7 @@ from meshsec.core.channels.events import AnnouncementRemoved, AnnouncementSet, A
 from meshsec.core.channels.situation import Situation
 from meshsec.core.networks.choice import NO_ROUTE, Candidate, choose
 from meshsec.core.networks.networks import originators
-from meshsec.core.values.model import Network
+from meshsec.core.values.model import Card, Network
 from meshsec.core.values.networks import TunnelRoute
 
 
@@ -54,17 +55,16 @@ def _to_networks(known: Situation) -> set[TunnelRoute]:
 
 
 def _may_speak(known: Situation, network: Network, peer: IPv6Address) -> bool:
-    cards = ((channel.title, channel.card) for channel in known.channels())
-    return any(card and card.address == peer and known.networks.may_speak(network, name, card) for name, card in cards)
+    cards = ((channel.title, card) for channel, card in of_present_key(known))
+    return any(card.address == peer and known.networks.may_speak(network, name, card) for name, card in cards)
 
 
 def candidates(known: Situation, network: Network) -> list[Candidate]:
     """Return the peers that may speak for the network and announce it, by whichever of their addresses."""
     announcers = known.networks.announcers(network)
     found = []
-    for channel in known.channels() if announcers else ():
-        card = channel.card
-        if card is None or not known.networks.may_speak(network, channel.title, card):
+    for channel, card in of_present_key(known) if announcers else ():
+        if not known.networks.may_speak(network, channel.title, card):
             continue
         heard = [announcers[one] for one in originators(card) if one in announcers]
         if heard:
@@ -72,6 +72,13 @@ def candidates(known: Situation, network: Network) -> list[Candidate]:
             cost = way + min(one.metric for one in heard)
             found.append(Candidate(card.address, carries(known, channel), cost))
     return found
+
+
+def of_present_key(known: Situation) -> Iterator[tuple[Channel, Card]]:
+    """Yield the channels of this node's present key, whose address is the outer source of the tunnel (ADR 0041)."""
+    for channel in known.channels():
+        if channel.card is not None and channel.own in {None, known.node}:
+            yield channel, channel.card
 
 
 def carries(known: Situation, channel: Channel) -> bool:
@@ -84,9 +91,14 @@ def _to_hosts(known: Situation) -> set[TunnelRoute]:
     """Return the routes from the networks behind this node to the peers' own addresses.
 
     An SA takes packets between two nodes' own addresses alone, so that others need the tunnel to a node itself, too.
+    Two keys of a peer share its IPv4 address, which one of them carries.
     """
     if not known.networks.own:
         return set()
-    cards = (channel.card for channel in known.channels())
-    hosts = ((card, address) for card in cards if card is not None for address in addresses(card))
-    return {TunnelRoute(host(address), card.address, forwarded=True) for card, address in hosts}
+    present, ways = known.networks.hosts_in_use, dict[Network, list[Candidate]]()
+    for channel, card in of_present_key(known):
+        cost = NO_ROUTE if channel.route is None else channel.route.metric
+        for address in addresses(card):
+            ways.setdefault(host(address), []).append(Candidate(card.address, carries(known, channel), cost))
+    chosen = ((one, choose(found, present.get(one))) for one, found in ways.items())
+    return {TunnelRoute(one, peer, forwarded=True) for one, peer in chosen if peer is not None}

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from meshsec.core.config.kinds import Prefix
+from meshsec.core.networks.networks import originators
 from meshsec.core.trust.identity import NAME_RULE, checked_name
 from meshsec.core.values.definition import Rule, Wrong
 from meshsec.core.values.model import Address, Card, Network
@@ -86,33 +87,23 @@ def resolve(accepted: Iterable[AcceptedNetwork], cards: Mapping[str, Sequence[Ca
     networks: dict[Network, tuple[Address, ...]] = {}
     problems: list[str] = []
     for network in accepted:
-        originators: list[Address] = []
+        senders: list[Address] = []
         for sender in network.senders:
             if not isinstance(sender, str):
-                originators.append(sender)
+                senders.append(sender)
             elif sender not in cards:
                 problems.append(
                     f"routing.accept: {network.prefix} from {sender!r}: there is no such peer; known: "
                     f"{', '.join(sorted(cards)) or 'none'}; `meshsec peer add {sender} CARD` adds it, then export again"
                 )
-            elif found := [one for card in cards[sender] for one in _originators(card, network.prefix.version)]:
-                originators += found
+            elif found := [one for card in cards[sender] for one in originators(card, network.prefix.version)]:
+                senders += found
             else:
                 problems.append(
                     f"routing.accept: {network.prefix} from {sender!r}: its card has no IPv4 address, so it cannot "
                     f"announce an IPv4 network; set ipv4 in [node] of its meshsec.toml, and add the card that "
                     f"`meshsec key show` then prints on {sender}"
                 )
-        if originators:
-            networks[network.prefix] = tuple(dict.fromkeys(originators))
+        if senders:
+            networks[network.prefix] = tuple(dict.fromkeys(senders))
     return Accepted(networks, tuple(problems))
-
-
-def _originators(card: Card, version: int) -> tuple[Address, ...]:
-    """Return what a peer may announce itself as: where its ESP runs is not known here.
-
-    See docs/development/architecture.md.
-    """
-    if version == 6:
-        return card.address, card.locator
-    return (card.ipv4,) if card.ipv4 else ()

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from meshsec.core.channels.channel import Channel
-from meshsec.core.channels.network_events import candidates, carries
+from meshsec.core.channels.network_events import candidates, carries, of_present_key
 from meshsec.core.channels.situation import Situation
 from meshsec.core.explain.networks_view import foreign_announcements, shown_network
 from meshsec.core.networks.choice import NO_ROUTE, Candidate
@@ -87,9 +87,8 @@ def _sentences(
 
 def _announcers(known: Situation, network: Network) -> Iterator[str]:
     costs = {one.peer: one for one in candidates(known, network)}
-    for channel in known.channels():
-        card = channel.card
-        if card is not None and known.networks.may_speak(network, channel.title, card):
+    for channel, card in of_present_key(known):
+        if known.networks.may_speak(network, channel.title, card):
             yield _announcer(channel, costs.get(card.address))
 
 

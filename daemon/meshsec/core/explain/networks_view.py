@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from meshsec.core.channels.channel import Channel
-from meshsec.core.channels.network_events import carries
+from meshsec.core.channels.network_events import carries, of_present_key
 from meshsec.core.channels.situation import Situation
 from meshsec.core.networks.networks import originators
 from meshsec.core.values.model import Network
@@ -67,10 +67,9 @@ def _announcing(known: Situation, network: Network) -> list[Channel]:
     announcers = known.networks.announcers(network)
     return [
         channel
-        for channel in known.channels()
-        if channel.card is not None
-        and known.networks.may_speak(network, channel.title, channel.card)
-        and any(one in announcers for one in originators(channel.card))
+        for channel, card in of_present_key(known)
+        if known.networks.may_speak(network, channel.title, card)
+        and any(one in announcers for one in originators(card))
     ]
 
 

@@ -9,7 +9,7 @@ another gateway is chosen: one route of the kernel changes.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv6Address
 
-from meshsec.core.values.model import Address, Card, Network
+from meshsec.core.values.model import Address, Card, Network, peer_name
 from meshsec.core.values.networks import Announcement, BehindNodes, Speaker, TunnelRoute
 
 MAX_STRANGERS = 4096
@@ -52,6 +52,11 @@ class Networks:
         """Through which peer each network is reached now."""
         return {route.destination: route.peer for route in self.installed if not route.forwarded}
 
+    @property
+    def hosts_in_use(self) -> dict[Network, IPv6Address]:
+        """Through which peer each own address of a peer is reached from the networks behind this node."""
+        return {route.destination: route.peer for route in self.installed if route.forwarded}
+
     def changed(self) -> None:
         """Derive the wanted routes again when they are next asked for."""
         self.wanted = None
@@ -70,9 +75,9 @@ class Networks:
         return Speaker(tuple(tunnels), (*tunnels, *ipv4), tuple(networks))
 
     def may_speak(self, network: Network, name: str, card: Card) -> bool:
-        """Return whether a peer may speak for a network."""
+        """Return whether a peer may speak for a network. ``name`` is the peer's or the title of one of its channels."""
         granted = self.grants.get(network, ())
-        return any(one in granted for one in (name, *originators(card)))
+        return any(one in granted for one in (peer_name(name), *originators(card)))
 
     def announcers(self, network: Network) -> Mapping[Address, Announcement]:
         """Return who announces a network for which somebody may speak, by originator."""
@@ -115,6 +120,7 @@ class Networks:
         self._strangers.pop((network, originator), None)
 
 
-def originators(card: Card) -> tuple[Address, ...]:
-    """Return what a peer may announce itself as; where its ESP runs is not known here."""
-    return (card.address, card.locator) if card.ipv4 is None else (card.address, card.locator, card.ipv4)
+def originators(card: Card, version: int | None = None) -> tuple[Address, ...]:
+    """Return what a peer may announce itself as, in one IP version or all; where its ESP runs is not known here."""
+    found = (card.address, card.locator, card.ipv4)
+    return tuple(one for one in found if one is not None and version in {None, one.version})

@@ -20,6 +20,11 @@ OWN_NEXT = "^"
 """After a peer's name: the channel of its next key, and of this node's own next key (ADR 0041)."""
 
 
+def peer_name(title: str) -> str:
+    """Return the name of the peer to which a channel with this title belongs: each of its keys has one."""
+    return title.rstrip(PEER_NEXT + OWN_NEXT)
+
+
 class EspBackend(StrEnum):
     """Where ESP runs: in the kernel (transport mode) or in charon's kernel-libipsec (tunnel mode over a TUN device)."""
 
