@@ -99,16 +99,21 @@ class Judge:
         """Check what the stranger sends by ``mesh0``, or the host behind the node by ``lan0``."""
         self._judge(verdicts, self.forger(device))
 
-    def forger(self, device: str) -> Callable[[Packet], None]:
+    def forger(self, device: str) -> Callable[..., None]:
         space = self.between.stranger if device == "mesh0" else self.between.host
         source, target = hardware(space, device), hardware(None, device)
 
-        def forge(packet: Packet) -> None:
+        def forge(frames: list[bytes]) -> None:
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
                 out.bind((device, 0))
-                out.send(bytes(Ether(src=source, dst=target) / packet))
+                for frame in frames:
+                    out.send(frame)
 
-        return lambda packet: within(space, lambda: forge(packet))
+        def send(*packets: Packet) -> None:
+            frames = [bytes(Ether(src=source, dst=target) / packet) for packet in packets]
+            within(space, lambda: forge(frames))
+
+        return send
 
     def leaving(self, verdicts: Verdicts, device: str = "mesh0") -> None:
         """Check what a raw socket of root sends from this node."""
@@ -465,3 +470,16 @@ def test_no_network_is_opened_before_the_way_into_sas_is_closed(backend: EspBack
 def chain(text: str, name: str) -> str:
     start = text.index(f"chain {name} {{")
     return text[start : text.index("\n  }", start)]
+
+
+def test_without_the_guard_messages_of_strangers_to_the_ports_of_ike_pass_at_a_rate(judge: Judge) -> None:
+    judge.apply(SPEC)
+    before, send = counted(), judge.forger("mesh0")
+    burst, many = 100, 400
+    send(*[udp(STRANGER, OWN_LOCATOR, 500, 500)] * many)
+
+    def raised(name: str) -> int:
+        return counted()[name] - before[name]
+
+    wait_for(lambda: raised(PASSED) + raised("unknown_in") == many, "a verdict on each message")
+    assert burst <= raised(PASSED) < many / 2, "the rest is what a second or two adds"
