@@ -1,8 +1,6 @@
 """A node's key is changed while user data flows: both keys are in force until the old one is ended."""
 
-import json
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
@@ -17,8 +15,8 @@ from tests.scenarios.expectations import (
     captured,
     flow_without_loss,
     restart_for_keys,
-    states,
 )
+from tests.scenarios.ike.key_changes import begin, end, wait_both
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ def test_user_data_flows_through_the_change_of_a_key(mesh: Lab) -> None:
     with captured(mesh, "rotation") as captures, _flow_by_ipv4(a, c) as four:
         with flow_without_loss(a, c) as old:
             wait_arrivals(old)
-            address = _begin(c, (a, b))
+            address = begin(c, (a, b))
             for node in (a, b, c):
                 assert_no_drift(node)
             with _flow_to(a, c, address) as new:
@@ -44,7 +42,7 @@ def test_user_data_flows_through_the_change_of_a_key(mesh: Lab) -> None:
         with _flow_to(a, c, address) as new, _flow_to(c, a, a.address, address) as back:
             for running in (new, back):
                 wait_arrivals(running)
-            _end(c, (a, b))
+            end(c, (a, b))
             for running in (new, back, four):
                 wait_arrivals(running, 50)
     # Routes and SAs stay; ESP in user space may lose single packets when processors are few.
@@ -57,12 +55,12 @@ def test_user_data_flows_through_the_change_of_a_key(mesh: Lab) -> None:
 def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(mesh: Lab) -> None:
     a, b, c = (mesh[name] for name in "abc")
     stolen = (c.var / "node.key").read_bytes()
-    _begin(c, (a, b))
+    begin(c, (a, b))
     c.daemons.charon.kill()
     c.daemons.charon.start()
     c.daemons.charon.wait_ready()
-    _wait_both(c, (a, b))
-    _end(c, (a, b))
+    wait_both(c, (a, b))
+    end(c, (a, b))
     for half in ("node.pub", "node.rotation"):
         (c.var / half).unlink()
     (c.var / "node.key").write_bytes(stolen)
@@ -70,46 +68,6 @@ def test_the_old_key_ends_for_good_and_a_restart_of_charon_costs_neither_before(
     c.wait_for("the old key is refused", lambda: c.control.peer(b.name).get("last_failure"), 90)
     b.wait_for("it is reported as a stranger", lambda: c.locator in b.meshsec("doctor", check=False).stdout, 60)
     assert c.address not in {peer["address"] for peer in b.control.ask("status")["peers"]}
-
-
-def _begin(node: Node, others: tuple[Node, ...]) -> str:
-    """Use the next key beside the present one and wait until all are protected by both. Return its address."""
-    card: dict[str, str] = json.loads(node.meshsec("key", "next", "--json").stdout)
-    restart_for_keys(node)
-    for other in others:
-        other.meshsec("peer", "next", node.name, card["card"])
-    _wait_both(node, others)
-    return card["address"]
-
-
-def _wait_both(node: Node, others: tuple[Node, ...]) -> None:
-    for other in others:
-        for key in ("", "~"):
-            _await_protected(other, node.name + key)
-        for key in ("", "^"):
-            _await_protected(node, other.name + key)
-
-
-def _end(node: Node, others: tuple[Node, ...]) -> None:
-    """End the old key at the node and at all others; SAs of the new key are kept."""
-    standing = {sa.unique_id for sa in node.charon.sas() if sa.peer.endswith("^")}
-    node.meshsec("key", "end")
-    restart_for_keys(node)
-    for other in others:
-        other.meshsec("peer", "end", node.name)
-    ends = (*((other, node) for other in others), *((node, other) for other in others))
-    for here, there in ends:
-        here.wait_for("one key", partial(_all_protected, here, len(others)), 90)
-        _await_protected(here, there.name)
-    node.wait_for("no SA but the former ones", lambda: {sa.unique_id for sa in node.charon.sas()} <= standing, 60)
-
-
-def _all_protected(node: Node, count: int) -> bool:
-    return list(states(node).values()) == ["protected"] * count
-
-
-def _await_protected(node: Node, peer: str) -> None:
-    node.wait_for(f"{peer} protected", lambda: states(node).get(peer) == "protected", 90)
 
 
 def _flow_to(source: Node, target: Node, address: str, own: str = "") -> Flow:

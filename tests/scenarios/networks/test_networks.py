@@ -5,13 +5,12 @@ an IPv4 address.
 """
 
 import json
-import re
 import select
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,14 @@ from scapy.packet import Packet, Raw
 
 from tests.lab.basics.waiting import wait_until
 from tests.lab.forge.raw import Forger, Way
-from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.packets import MARK, Kind
-from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
-from tests.lab.node.options import Options
 from tests.lab.observe.schemas import schema
 from tests.scenarios.expectations import assert_nothing_clear, captured, differences, wait_no_drift
+from tests.scenarios.networks.sites import Sites, connected, flows_between, is_routed
 from tests.scenarios.protection import leaktests
 
 SILENCE = 0.5
@@ -40,71 +37,15 @@ LARGE = 3_000_000
 """Bytes: some thousand segments, so that a path MTU that is wrong by one header stalls the transfer."""
 
 
-@dataclass(frozen=True)
-class Sites:
-    """Two peers, and a host behind each."""
-
-    lab: Lab
-    hosts: tuple[Host, Host]
-
-    @property
-    def ends(self) -> tuple[Node, Node]:
-        """Return the two peers."""
-        return self.lab["a"], self.lab["c"]
-
-    def has_dropped(self, counter: str, count: int) -> bool:
-        """Return whether a counter of a's rules has counted that many packets."""
-        return self.dropped(counter) >= count
-
-    def dropped(self, counter: str) -> int:
-        """Return how many packets a counter of a's rules has counted."""
-        text = self.lab["a"].run("nft", "list", "counter", "inet", "meshsec", counter).stdout
-        found = re.search(r"packets (\d+)", text)
-        assert found, text
-        return int(found[1])
-
-
 @pytest.fixture(scope="module")
 def sites() -> Iterator[Sites]:
-    first, second = (Host("", number).networks for number in (1, 3))
-    a_options = Options(attached=first, accept=dict.fromkeys(second, ("c",)))
-    c_options = Options(attached=second, accept=dict.fromkeys(first, ("a",)))
-    with Lab("networks", [*line(names(3)), ("a", "m")], Options()) as lab:
-        lab.set_up({"a": a_options, "c": c_options})
-        a, b, c = (lab[name] for name in "abc")
-        hosts = Host.behind(a, lab.outsider("ha"), 1), Host.behind(c, lab.outsider("hc"), 3)
-        a.install_card(c)
-        c.install_card(a)
-        b.assign_addresses()
-        lab.start("router", nodes=[b]).start(nodes=[a, c])
-        a.wait_protected(c)
-        c.wait_protected(a)
-        made = Sites(lab, hosts)
-        for node, networks in ((a, second), (c, first)):
-            for network in networks:
-                node.wait_for(f"a route to {network}", partial(_is_routed, node, network), 60)
+    with connected("networks") as made:
         yield made
-
-
-def _is_routed(node: Node, network: str) -> bool:
-    return "meshsec-nets" in node.run("ip", "route", "show", network, check=False).stdout + (
-        node.run("ip", "-6", "route", "show", network, check=False).stdout
-    )
-
-
-def _flows(sites: Sites) -> list[Flow]:
-    """Return flows between the hosts, in both directions and both families."""
-    first, second = sites.hosts
-    return [
-        Flow((one.namespace, source), (other.namespace, target))
-        for one, other in ((first, second), (second, first))
-        for source, target in ((one.address, other.address), (one.ipv4, other.ipv4))
-    ]
 
 
 def test_hosts_behind_peers_talk_and_the_relay_sees_esp_alone(sites: Sites) -> None:
     with captured(sites.lab, "hosts") as captures:
-        for flow in _flows(sites):
+        for flow in flows_between(sites):
             flow.grace = 30.0
             with flow:
                 wait_arrivals(flow, 20)
@@ -166,7 +107,7 @@ def test_a_network_that_the_router_forgot_is_announced_again(sites: Sites) -> No
     c.daemons.router.kill()
     sites.lab.start("router", nodes=[c])
     c.wait_for("its own networks announced", lambda: ("network", None) not in differences(c), 60)
-    a.wait_for(f"a route to {network}", partial(_is_routed, a, network), 60)
+    a.wait_for(f"a route to {network}", partial(is_routed, a, network), 60)
     sites.lab.heal()
     a.wait_protected(c)
 
@@ -174,7 +115,7 @@ def test_a_network_that_the_router_forgot_is_announced_again(sites: Sites) -> No
 def test_meshsecd_killed_and_restarted_interrupts_nothing(sites: Sites) -> None:
     """While the rules are replaced, the kernel may miss an element of an interval set, and drops that packet."""
     a, c = sites.ends
-    flows = _flows(sites)
+    flows = flows_between(sites)
     with ExitStack() as stack, captured(sites.lab, "restart") as captures:
         for flow in flows:
             flow.grace = 30.0
@@ -204,6 +145,21 @@ def test_the_leak_test_sends_into_networks_too(sites: Sites, tmp_path: Path) -> 
     assert all(report["verdict"] == "tight" for _, report in seen), seen
     (_, ipv6) = sorted(view["networks"], key=lambda one: ":" in one["network"])
     assert (ipv6["peer"], ipv6["sent"] > 0, ipv6["held"]) == ("c", True, 0), view
+
+
+def test_the_leak_test_finds_a_leak_into_a_network(sites: Sites) -> None:
+    """The control: without the rules, packets take a route that leads past the tunnel. meshsecd would restore them."""
+    a, c = sites.ends
+    past = shlex.join(["ip", "-6", "route", "add", *past_tunnel(sites)])
+    undone = f"kill -9 {a.daemons.agent.pid}; nft delete table inet meshsec; {past}"
+    test = leaktests.started(a, "c", "--seconds", "2", "--while", f"sh -c {shlex.quote(undone)}", "--while", "true")
+    status, view = leaktests.ended(test)
+    a.run("ip", "-6", "route", "del", *past_tunnel(sites))
+    assert (status, view["verdict"], view["phases"][0]["packets"]["clear"]) == (1, "leak", 0), view
+    within = ip_network(sites.hosts[1].networks[0])
+    assert any(ip_address(one["destination"]) in within for one in view["clear"] if one["outgoing"]), view
+    sites.lab.heal()
+    a.wait_protected(c)
 
 
 def test_without_an_sa_nothing_leaves_for_the_networks(sites: Sites) -> None:
@@ -315,13 +271,18 @@ def transmitter(sites: Sites) -> Iterator[Forger]:
 @contextmanager
 def clear_route(sites: Sites) -> Iterator[None]:
     """Let a route lead from a to the network behind c through the relay, as a router would that knows no tunnel."""
-    a, network = sites.lab["a"], sites.hosts[1].networks[0]
-    route = [network, "via", sites.lab.end_of("b", "a").link_local(), "dev", "mesh-b", "metric", "1"]
-    a.run("ip", "-6", "route", "add", *route)
+    a = sites.lab["a"]
+    a.run("ip", "-6", "route", "add", *past_tunnel(sites))
     try:
         yield
     finally:
-        a.run("ip", "-6", "route", "del", *route)
+        a.run("ip", "-6", "route", "del", *past_tunnel(sites))
+
+
+def past_tunnel(sites: Sites) -> list[str]:
+    """Return a route from a to the network behind c that leads through the relay, past the tunnel."""
+    network = sites.hosts[1].networks[0]
+    return [network, "via", sites.lab.end_of("b", "a").link_local(), "dev", "mesh-b", "metric", "1"]
 
 
 def is_heard(host: Host, sent: tuple[str, str] | Callable[[], object], seconds: float = SILENCE) -> bool:

@@ -1,0 +1,78 @@
+"""Two peers with a host behind each, and a relay between them that nobody trusts."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from tests.lab.lab import Lab
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import Flow
+from tests.lab.node.behind import Host
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Two peers, and a host behind each."""
+
+    lab: Lab
+    hosts: tuple[Host, Host]
+
+    @property
+    def ends(self) -> tuple[Node, Node]:
+        """Return the two peers."""
+        return self.lab["a"], self.lab["c"]
+
+    def has_dropped(self, counter: str, count: int) -> bool:
+        """Return whether a counter of a's rules has counted that many packets."""
+        return self.dropped(counter) >= count
+
+    def dropped(self, counter: str) -> int:
+        """Return how many packets a counter of a's rules has counted."""
+        text = self.lab["a"].run("nft", "list", "counter", "inet", "meshsec", counter).stdout
+        found = re.search(r"packets (\d+)", text)
+        assert found, text
+        return int(found[1])
+
+
+@contextmanager
+def connected(prefix: str) -> Iterator[Sites]:
+    """Start the mesh and yield it when each peer has a route to what is behind the other."""
+    first, second = (Host("", number).networks for number in (1, 3))
+    a_options = Options(attached=first, accept=dict.fromkeys(second, ("c",)))
+    c_options = Options(attached=second, accept=dict.fromkeys(first, ("a",)))
+    with Lab(prefix, [*line(names(3)), ("a", "m")], Options()) as lab:
+        lab.set_up({"a": a_options, "c": c_options})
+        a, b, c = (lab[name] for name in "abc")
+        hosts = Host.behind(a, lab.outsider("ha"), 1), Host.behind(c, lab.outsider("hc"), 3)
+        a.install_card(c)
+        c.install_card(a)
+        b.assign_addresses()
+        lab.start("router", nodes=[b]).start(nodes=[a, c])
+        a.wait_protected(c)
+        c.wait_protected(a)
+        made = Sites(lab, hosts)
+        for node, networks in ((a, second), (c, first)):
+            for network in networks:
+                node.wait_for(f"a route to {network}", partial(is_routed, node, network), 60)
+        yield made
+
+
+def is_routed(node: Node, network: str) -> bool:
+    """Return whether the node has a route to the network through the tunnel."""
+    return "meshsec-nets" in node.run("ip", "route", "show", network, check=False).stdout + (
+        node.run("ip", "-6", "route", "show", network, check=False).stdout
+    )
+
+
+def flows_between(sites: Sites) -> list[Flow]:
+    """Return flows between the hosts, in both directions and both families."""
+    first, second = sites.hosts
+    return [
+        Flow((one.namespace, source), (other.namespace, target))
+        for one, other in ((first, second), (second, first))
+        for source, target in ((one.address, other.address), (one.ipv4, other.ipv4))
+    ]
