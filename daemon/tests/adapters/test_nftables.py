@@ -16,7 +16,8 @@ import pytest
 from pyroute2 import netns
 
 from meshsec.adapters.kernel import netlink
-from meshsec.adapters.kernel.nftables import BLOCK_PRIORITY, Nftables, RulesError, rewriting_chains
+from meshsec.adapters.kernel.nft import RulesError
+from meshsec.adapters.kernel.nftables import BLOCK_PRIORITY, Nftables, rewriting_chains
 from meshsec.core.channels.nft_rules import TABLE, render
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.values.bypass import Bypass

@@ -4,13 +4,13 @@ If the kernel does ESP, XFRM block policies with a lower precedence than charon'
 data may use the overlay have none, because XFRM cannot distinguish devices.
 """
 
-import asyncio
 import itertools
 import json
 from collections.abc import Collection, Iterable
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any
 
+from meshsec.adapters.kernel.nft import RulesError, entries_of, run, settled_entries
 from meshsec.core.channels import nft_rules
 from meshsec.core.channels.nft_rules import TABLE
 from meshsec.core.channels.nft_text import HOOKS
@@ -19,13 +19,6 @@ from meshsec.core.values.model import Address, EspBackend, RulesSpec, UnknownNod
 
 BLOCK_PRIORITY = 4_000_000_000
 """XFRM prefers the lower number; charon's own policies stay below 400000."""
-
-_TIMEOUT = 60.0
-"""Deadline in seconds of one run of nft or ip. The first use loads kernel modules, which is slow on some machines."""
-
-
-class RulesError(Exception):
-    """The rules could not be set or read; the text is that of nft or ip."""
 
 
 def render_block_policies(spec: RulesSpec) -> list[str]:
@@ -69,11 +62,11 @@ class Nftables:
 
     async def apply(self, spec: RulesSpec) -> None:
         """Replace the rules and read them back. Raises ``RulesError``, and then the previous rules stay in force."""
-        await _run("nft", "-f", "-", text=nft_rules.render(spec))
+        await run("nft", "-f", "-", text=nft_rules.render(spec))
         await self._apply_block_policies(spec)
-        listing = await _listing()
+        listing = await entries_of(TABLE)
         _verify(spec, listing)
-        self._applied = (spec, _settled_entries(listing))
+        self._applied = (spec, settled_entries(listing))
         await self._apply_guard(spec)
 
     async def found(self, backend: EspBackend) -> RulesSpec | None:
@@ -81,7 +74,7 @@ class Nftables:
         rules.
         """
         try:
-            sets = _sets(await _listing(), ("protected6", "protected4", "locators"))
+            sets = _sets(await entries_of(TABLE), ("protected6", "protected4", "locators"))
         except RulesError:
             return None
         protected = sets.get("protected6", set()) | sets.get("protected4", set())
@@ -100,7 +93,7 @@ class Nftables:
             return None
         spec, applied = self._applied
         try:
-            intact = _settled_entries(await _listing()) == applied
+            intact = settled_entries(await entries_of(TABLE)) == applied
             intact = intact and await self._guard_is_intact()
             blocked = await _block_policies(spec.backend)
         except RulesError:
@@ -113,7 +106,7 @@ class Nftables:
             return ["none were applied"]
         applied = self._applied[1]
         try:
-            in_force = _settled_entries(await _listing())
+            in_force = settled_entries(await entries_of(TABLE))
         except RulesError:
             return [f"the table inet {TABLE} is not there"]
         gone = [f"{_described(entry)} is not there as it was applied" for entry in applied if entry not in in_force]
@@ -123,13 +116,13 @@ class Nftables:
         """Return packets by counter since the last ``apply``."""
         return {
             entry["counter"]["name"]: int(entry["counter"]["packets"])
-            for entry in await _listing()
+            for entry in await entries_of(TABLE)
             if "counter" in entry
         }
 
     async def guard_counters(self) -> dict[str, int]:
         """Return by reason how many datagrams to the IKE daemon the guard dropped since the last ``apply``."""
-        entries = await _listing(guard.TABLE)
+        entries = await entries_of(guard.TABLE)
         return {one["counter"]["name"]: int(one["counter"]["packets"]) for one in entries if "counter" in one}
 
     async def contested(self) -> frozenset[IPv6Address]:
@@ -137,7 +130,7 @@ class Nftables:
         return await self._guard_set(guard.CONTESTED) | await self._guard_set(guard.DENIED)
 
     async def _guard_set(self, name: str) -> frozenset[IPv6Address]:
-        listed = await _run("nft", "-j", "list", "set", "inet", guard.TABLE, name)
+        listed = await run("nft", "-j", "list", "set", "inet", guard.TABLE, name)
         try:
             return guard.addresses(json.loads(listed)["nftables"])
         except (ValueError, KeyError, TypeError) as error:
@@ -147,13 +140,13 @@ class Nftables:
         """Replace the guard in a separate transaction, so that a kernel that cannot have it still has the rules."""
         self._guard, self.guard_problem = [], ""
         try:
-            await _run("nft", "-f", "-", text=guard.render(spec))
-            self._guard = _lasting_entries(await _listing(guard.TABLE))
+            await run("nft", "-f", "-", text=guard.render(spec))
+            self._guard = _lasting_entries(await entries_of(guard.TABLE))
         except RulesError as error:
             self.guard_problem = str(error)
 
     async def _guard_is_intact(self) -> bool:
-        return bool(self.guard_problem) or _lasting_entries(await _listing(guard.TABLE)) == self._guard
+        return bool(self.guard_problem) or _lasting_entries(await entries_of(guard.TABLE)) == self._guard
 
     async def _apply_block_policies(self, spec: RulesSpec) -> None:
         wanted = set(render_block_policies(spec))
@@ -161,13 +154,13 @@ class Nftables:
         lines = [f"xfrm policy update {line} action block priority {BLOCK_PRIORITY}" for line in sorted(wanted)]
         lines += [f"xfrm policy delete {line}" for line in sorted(in_force - wanted)]
         if lines:
-            await _run("ip", "-batch", "-", text="\n".join(lines) + "\n")
+            await run("ip", "-batch", "-", text="\n".join(lines) + "\n")
 
 
 async def _block_policies(backend: EspBackend) -> set[str]:
     """Return our block policies in the form of ``render_block_policies``. They are recognised by their priority."""
     try:
-        output = await _run("ip", "xfrm", "policy", "list", "priority", str(BLOCK_PRIORITY))
+        output = await run("ip", "xfrm", "policy", "list", "priority", str(BLOCK_PRIORITY))
     except RulesError:
         if backend is EspBackend.KERNEL:
             raise
@@ -180,28 +173,14 @@ async def _block_policies(backend: EspBackend) -> set[str]:
     return found
 
 
-async def _listing(table: str = TABLE) -> list[dict[str, Any]]:
-    output = await _run("nft", "-j", "list", "table", "inet", table)
-    try:
-        entries: list[dict[str, Any]] = json.loads(output)["nftables"]
-    except (ValueError, KeyError) as error:
-        raise RulesError(f"nft -j list table inet {table}: no valid answer ({error})") from error
-    return entries
-
-
 async def rewriting_chains() -> tuple[str, ...]:
     """Return other programs' chains that may rewrite addresses before or after our rules see a packet."""
     try:
-        entries = json.loads(await _run("nft", "-j", "list", "chains"))["nftables"]
+        entries = json.loads(await run("nft", "-j", "list", "chains"))["nftables"]
     except (RulesError, ValueError, KeyError):
         return ()
     chains = (entry["chain"] for entry in entries if "chain" in entry)
     return tuple(f"{one['family']} {one['table']} {one['name']}" for one in chains if one.get("type") == "nat")
-
-
-def _settled_entries(listing: list[dict[str, Any]]) -> list[str]:
-    """Return the listing without what changes by itself: handles, counters and nft's version."""
-    return [json.dumps(_settled(entry), sort_keys=True) for entry in listing if "metainfo" not in entry]
 
 
 def _lasting_entries(listing: list[dict[str, Any]]) -> list[str]:
@@ -209,21 +188,13 @@ def _lasting_entries(listing: list[dict[str, Any]]) -> list[str]:
     growing = [entry for entry in listing if "timeout" in entry.get("set", {}).get("flags", [])]
     for entry in growing:
         entry["set"].pop("elem", None)
-    return _settled_entries(listing)
+    return settled_entries(listing)
 
 
 def _described(settled: str) -> str:
     """Describe an entry of ``_settled_entries`` in words."""
     ((kind, entry),) = json.loads(settled).items()
     return f"a rule of the chain {entry['chain']}" if kind == "rule" else f"the {kind} {entry['name']}"
-
-
-def _settled(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _settled(part) for key, part in value.items() if key not in {"handle", "packets", "bytes"}}
-    if isinstance(value, list):
-        return [_settled(part) for part in value]
-    return value
 
 
 def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:
@@ -239,22 +210,3 @@ def _sets(listing: list[dict[str, Any]], names: Collection[str]) -> dict[str, se
     """Return the sets of these names, which are sets of single addresses."""
     listed = (entry["set"] for entry in listing if "set" in entry)
     return {found["name"]: set(found.get("elem", [])) for found in listed if found["name"] in names}
-
-
-async def _run(*command: str, text: str = "") -> str:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-    except OSError as error:
-        raise RulesError(f"{command[0]}: {error.strerror}") from error
-    try:
-        async with asyncio.timeout(_TIMEOUT):
-            output, errors = await process.communicate(text.encode())
-    except TimeoutError as error:
-        process.kill()
-        await process.wait()
-        raise RulesError(f"{' '.join(command)}: no answer within {_TIMEOUT:.0f} s") from error
-    if process.returncode:
-        raise RulesError(f"{' '.join(command)}: {errors.decode('utf-8', 'replace').strip()}")
-    return output.decode("utf-8", "replace")

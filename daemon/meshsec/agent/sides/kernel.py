@@ -12,7 +12,8 @@ from ipaddress import IPv6Address
 
 from meshsec.adapters.kernel import netlink
 from meshsec.adapters.kernel.held_rules import HeldRules, HeldRulesError
-from meshsec.adapters.kernel.nftables import Nftables, RulesError
+from meshsec.adapters.kernel.nft import RulesError
+from meshsec.adapters.kernel.nftables import Nftables
 from meshsec.adapters.sockets.notify import Notifier, kept
 from meshsec.core.channels.actions import ApplyRules
 from meshsec.core.channels.events import Event, RulesObserved

@@ -1,0 +1,83 @@
+"""Run nft(8), and keep small tables as they were applied."""
+
+import asyncio
+import json
+from typing import Any
+
+_TIMEOUT = 60.0
+"""Deadline in seconds of one run of nft or ip. The first use loads kernel modules, which is slow on some machines."""
+
+
+class RulesError(Exception):
+    """The rules could not be set or read; the text is that of nft or ip."""
+
+
+class Table:
+    """A small table of meshsec's own, which is restored when another program changes or removes it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._text = ""
+        self._applied: list[str] = []
+
+    async def apply(self, text: str) -> None:
+        """Replace the table by this text of nft(8), and read it back; without a text remove it. Raises ``RulesError``."""
+        head = f"table inet {self._name}\ndelete table inet {self._name}\n"
+        await run("nft", "-f", "-", text=head + text)
+        self._text, self._applied = text, settled_entries(await entries_of(self._name)) if text else []
+
+    async def restore(self) -> bool:
+        """Apply the table again if it is not as it was applied. Return whether it was not. Raises ``RulesError``."""
+        if await self._is_intact():
+            return False
+        await self.apply(self._text)
+        return True
+
+    async def _is_intact(self) -> bool:
+        try:
+            return not self._text or settled_entries(await entries_of(self._name)) == self._applied
+        except RulesError:
+            return False
+
+
+async def run(*command: str, text: str = "") -> str:
+    """Run nft or ip and return its output. Raises ``RulesError``."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+    except OSError as error:
+        raise RulesError(f"{command[0]}: {error.strerror}") from error
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            output, errors = await process.communicate(text.encode())
+    except TimeoutError as error:
+        process.kill()
+        await process.wait()
+        raise RulesError(f"{' '.join(command)}: no answer within {_TIMEOUT:.0f} s") from error
+    if process.returncode:
+        raise RulesError(f"{' '.join(command)}: {errors.decode('utf-8', 'replace').strip()}")
+    return output.decode("utf-8", "replace")
+
+
+async def entries_of(table: str) -> list[dict[str, Any]]:
+    """Return the contents of a table. Raises ``RulesError``."""
+    output = await run("nft", "-j", "list", "table", "inet", table)
+    try:
+        entries: list[dict[str, Any]] = json.loads(output)["nftables"]
+    except (ValueError, KeyError) as error:
+        raise RulesError(f"nft -j list table inet {table}: no valid answer ({error})") from error
+    return entries
+
+
+def settled_entries(entries: list[dict[str, Any]]) -> list[str]:
+    """Return the listing without what changes by itself: handles, counters and nft's version."""
+    return [json.dumps(_settled(entry), sort_keys=True) for entry in entries if "metainfo" not in entry]
+
+
+def _settled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _settled(part) for key, part in value.items() if key not in {"handle", "packets", "bytes"}}
+    if isinstance(value, list):
+        return [_settled(part) for part in value]
+    return value
