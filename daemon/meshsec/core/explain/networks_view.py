@@ -39,13 +39,14 @@ def foreign_announcements(known: Situation, channel: Channel) -> list[Announceme
     if card is None:
         return []
     own = originators(card)
-    return sorted(
+    found = (
         one
         for one in known.networks
         if one.originator in own
         and one.network.prefixlen < one.network.max_prefixlen
         and not known.networks.may_speak(one.network, channel.title, card)
     )
+    return sorted(found, key=lambda one: (one.network.version, one.network))
 
 
 def shown_network(known: Situation, network: Network) -> dict[str, Any]:
