@@ -24,6 +24,8 @@ from meshsec.agent.driver import Driver
 from meshsec.agent.sides import leftovers
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
+from meshsec.agent.sides.gateway import GatewaySide, Uses
+from meshsec.agent.sides.gateway_watch import GatewayWatch
 from meshsec.agent.sides.ike import IkeSide
 from meshsec.agent.sides.ike_daemon import Outside
 from meshsec.agent.sides.ike_ports import IkePorts
@@ -66,7 +68,7 @@ class Agent:
         engine = Engine(card, backend, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
         networks = configured_networks(settings.routing, settings.policy)
         engine.known.rules.perimeter = networks.perimeter
-        engine.known.networks.configure(networks.device, (one.prefix for one in networks.own), networks.grants)
+        engine.known.networks.configure((one.prefix for one in networks.own), networks.grants)
         engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
@@ -79,13 +81,19 @@ class Agent:
         self.ike = IkeSide(self._ike_daemon(), keys, outside)
         self.ports = IkePorts(settings.ike.daemon.traits)
         self.routing = Routing(settings.routing, self._on_router)
-        self.routing.announce(networks.own)
         self.kernel = KernelSide(start.cards, backend, settings.routing.interfaces, self.driver.post, self._notifier)
         self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
         self.networks = NetworksSide(
-            card, backend, settings.routing.interfaces, self.driver.post, used=bool(networks.device)
+            card, backend, settings.routing.interfaces, self.driver.post, engine.known.networks
         )
+        self.gateway = GatewaySide(
+            settings.gateway,
+            Path(settings.paths.gateway),
+            networks.own,
+            Uses(self.routing.announce, self.driver.post, self.driver.rules_in_force),
+        )
+        self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
@@ -109,6 +117,8 @@ class Agent:
                 self.kernel,
                 self.overlay,
                 self.networks,
+                self.gateway,
+                self.gateway_watch,
                 self.modes,
                 self.scheduling,
                 self.reload,
@@ -135,6 +145,7 @@ class Agent:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
                 await self.kernel.assign_addresses()
+                self.driver.learn(await self.gateway.load())
                 found = (
                     *await self.kernel.predecessors_rules(),
                     *await self.overlay.found(),
@@ -150,6 +161,8 @@ class Agent:
                 tasks.create_task(self.kernel.watch_rules())
                 tasks.create_task(self.overlay.watch_routes())
                 tasks.create_task(self.networks.watch_routes())
+                tasks.create_task(self.gateway.run())
+                tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.fleet.run())

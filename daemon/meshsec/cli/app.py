@@ -30,6 +30,7 @@ COMMANDS = {
     "plan": "views:plan",
     "explain": "views:explain",
     "mode": "mode:mode",
+    "gateway": "gateway:gateway",
     "doctor": "doctor:doctor",
     "drift": "drift:drift",
     "check": "check:check",

@@ -59,7 +59,7 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
     libreswan   ipsec.conf for pluto in charon's place; with --into its secrets, too
     nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
     chrony      chrony.conf of a mesh that keeps its own time
-    systemd     drop-ins with the scheduling profile's classes for the units
+    systemd     drop-ins with the scheduling profile's classes for the units, and what a gateway may probe
     """
     if by_secret and kind != "swanctl":
         raise click.UsageError("--secret is for swanctl alone")
@@ -131,7 +131,7 @@ def _refuse_weights(app: App) -> None:
 def _systemd(app: App, into: Path | None) -> None:
     """Several files: below ``into``, else one after the other with their names."""
     profile = app.settings.scheduling.profile
-    texts = drop_ins.drop_ins(profile)
+    texts = {**drop_ins.drop_ins(profile), **drop_ins.probing(app.settings.gateway.probe)}
     for name, text in texts.items():
         if into:
             files.make_directory((into / name).parent)
@@ -189,7 +189,7 @@ def _strongswan(app: App, backend: EspBackend) -> str:
 
 def _behind(configured: ConfiguredNetworks, peers: Mapping[str, Peer]) -> BehindNodes:
     networks = Networks()
-    networks.configure(configured.device, (one.prefix for one in configured.own), configured.grants)
+    networks.configure((one.prefix for one in configured.own), configured.grants)
     return networks.behind(_cards_by_peer(peers))
 
 

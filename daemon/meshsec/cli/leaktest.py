@@ -21,9 +21,9 @@ from meshsec.cli.app import DEGRADED, FAILED, App, peer_names
 from meshsec.cli.client import Client
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core.channels.nft_rules import TUN_DEVICE
-from meshsec.core.config.networks import DEVICE
 from meshsec.core.leaktest.judge import Verdict, Watch, octets_of, verdict
 from meshsec.core.leaktest.packets import Kind
+from meshsec.core.networks.networks import DEVICE
 from meshsec.core.values.model import EspBackend
 
 _MARK_OCTETS = 16

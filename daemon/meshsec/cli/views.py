@@ -154,14 +154,26 @@ def _print_node(view: Mapping[str, Any]) -> None:
     for one in view["bypass"]:
         what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
         click.secho(f"In the clear by the policy: {what} ({one['reason']})", fg="yellow")
+    _print_networks(view)
+    for problem in view["problems"]:
+        click.secho(f"Problem: {problem}", fg="red")
+
+
+def _print_networks(view: Mapping[str, Any]) -> None:
     if networks := ", ".join(view["unprotected_networks"]):
         click.secho(f"Networks in the clear by the policy: {networks}", fg="yellow")
     if own := ", ".join(view["own_networks"]):
         click.echo(f"Networks behind this node: {own}")
+    if view["gateway"]["uplink"]:
+        click.echo(_gateway(view["gateway"]))
+    for problem in view["gateway"]["problems"]:
+        click.secho(f"Gateway: {problem}", fg="red")
     for one in view["networks"]:
         click.secho(_network(one), fg="red" if one["problem"] else None)
-    for problem in view["problems"]:
-        click.secho(f"Problem: {problem}", fg="red")
+
+
+def _gateway(one: Mapping[str, Any]) -> str:
+    return f"Gateway by {one['uplink']}, which offers {', '.join(one['offers']) or 'nothing'}"
 
 
 def _network(one: Mapping[str, Any]) -> str:

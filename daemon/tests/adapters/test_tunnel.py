@@ -10,6 +10,7 @@ import pytest
 from meshsec.adapters.kernel import tunnel
 from meshsec.adapters.kernel.tunnel import Own, TunnelError
 from meshsec.core.channels.nft_networks import PORT
+from meshsec.core.networks.flow_marks import BASE
 from meshsec.core.values.networks import TunnelRoute
 from namespaces import ip, needs_root
 
@@ -86,6 +87,28 @@ def test_what_is_forwarded_to_a_peer_takes_the_tunnel_unless_it_comes_from_the_m
     assert taken(str(PEER), "from", "2001:db8:9::5", "iif", "lan0")[0] == DEVICE
     assert taken(str(PEER), "from", "fc00::d", "iif", "mesh0")[0] == "mesh0", "a relay passes it on"
     apply(to("10.1.0.0/16"))
+    assert "proto 102" not in ip("-6", "rule", "show")
+
+
+def test_packets_with_the_mark_of_a_gateway_take_its_table(node: None) -> None:
+    near, far = (TunnelRoute(ip_network("::/0"), peer, mark=BASE + number) for number, peer in ((1, PEER), (2, OTHER)))
+    routes = {to("::/0"), near, far}
+    assert apply(*routes) == installed() == routes
+
+    def target(*mark: str) -> str:
+        text = ip("-6", "-d", "route", "get", "2001:db8:9::5", *mark)
+        return text.partition(" dst ")[2].split()[0]
+
+    assert [target(), target("mark", hex(BASE + 1)), target("mark", hex(BASE + 2))] == [
+        str(PEER),
+        str(PEER),
+        str(OTHER),
+    ]
+    assert apply(to("::/0"), near) == {to("::/0"), near}
+    assert target("mark", hex(BASE + 2)) == str(PEER), "no table is left, so that it takes the main one"
+    ip("-6", "rule", "del", "priority", str(tunnel.FLOWS_PRIORITY))
+    assert installed() == {to("::/0")}
+    apply()
     assert "proto 102" not in ip("-6", "rule", "show")
 
 

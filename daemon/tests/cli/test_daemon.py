@@ -50,7 +50,7 @@ class Daemon:
         self.level = Level.OK
         self.drift = Report()
         self.driver = Driver()
-        self.driver.engine.known.networks.configure("meshsec-nets", (), {NETWORK: ("n2",)})
+        self.driver.engine.known.networks.configure((), {NETWORK: ("n2",)})
         self.driver.ready(2, 3)
         reached = route(2)
         self.driver.tell(RoutesReset({reached.destination: reached}), SasObserved("n2", (ike_sa("n2"),)))

@@ -247,9 +247,18 @@ def test_the_exported_drop_ins_have_one_text_for_each_unit(meshsec: Meshsec, tmp
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write(FIFO)
     exported = meshsec("export", "systemd").stdout
-    assert exported.count("# /etc/systemd/system/") == 5
+    assert exported.count("# /etc/systemd/system/") == 6
     charon = exported.partition("meshsec-ike.service.d/50-meshsec-scheduling.conf\n")[2].partition("# /etc")[0]
     assert "CPUSchedulingPolicy=rr\nCPUSchedulingPriority=20\n" in charon
+
+
+def test_what_a_gateway_probes_is_allowed_to_its_unit(meshsec: Meshsec, tmp_path: Path) -> None:
+    assert "IPAddressAllow" not in meshsec("export", "systemd").stdout
+    with (tmp_path / "a/meshsec.toml").open("a") as config:
+        config.write('[gateway]\nprobe = ["192.0.2.1", "2001:db8::1"]\n')
+    assert meshsec("export", "systemd", "--into", str(tmp_path)).exit_code == 0
+    text = (tmp_path / "meshsecd.service.d/50-meshsec-gateway.conf").read_text()
+    assert text.endswith("\n[Service]\nIPAddressAllow=192.0.2.1\nIPAddressAllow=2001:db8::1\n")
 
 
 @pytest.mark.parametrize(

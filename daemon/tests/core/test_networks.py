@@ -16,6 +16,9 @@ from meshsec.core.channels.events import (
     AnnouncementRemoved,
     AnnouncementSet,
     AnnouncementsReset,
+    GatewaysSilent,
+    IkeDaemonDown,
+    IkeDaemonUp,
     PeerRemoved,
     PeerSet,
     RouteSet,
@@ -23,14 +26,16 @@ from meshsec.core.channels.events import (
     SasObserved,
     TunnelObserved,
 )
+from meshsec.core.channels.network_events import gateways
 from meshsec.core.explain.network_sentences import asked_network, containing, explain_network, of_peer, whose
 from meshsec.core.explain.networks_view import networks, unheeded
 from meshsec.core.explain.views import plan
 from meshsec.core.networks.choice import NEARER, Candidate, choose
+from meshsec.core.networks.flow_marks import BASE, LAST, FlowMarks
 from meshsec.core.networks.mtu import IPV6_MINIMUM, inner_mtu
 from meshsec.core.networks.networks import MAX_STRANGERS, Networks
 from meshsec.core.policy.policy import DEFAULT
-from meshsec.core.values.model import Address, EspBackend, Network, Peer
+from meshsec.core.values.model import Address, EspBackend, Network, Observed, Peer
 from meshsec.core.values.networks import Announcement, OtherRoute, TunnelRoute
 
 NODE, NEAR, FAR = 3, 5, 6
@@ -49,7 +54,7 @@ def driver(own: tuple[str, ...] = (), **grants: tuple[str, ...]) -> Driver:
     made = Driver(NODE, structs.replace(DEFAULT, initiator_jitter=0.0))
     named: dict[str, Network] = {"network": NETWORK, "default": DEFAULT_ROUTE}
     granted: dict[Network, tuple[str | Address, ...]] = {named[name]: peers for name, peers in grants.items()}
-    made.engine.known.networks.configure(DEVICE, map(ip_network, own), granted)
+    made.engine.known.networks.configure(map(ip_network, own), granted)
     made.ready(NEAR, FAR)
     return made
 
@@ -60,9 +65,9 @@ def protect(made: Driver, number: int, hops: int) -> list[Action]:
 
 
 def wanted(actions: list[Action]) -> set[TunnelRoute] | None:
-    """Return the routes of the last action about them; None where there is none."""
-    found = [set(action.routes) for action in actions if isinstance(action, RouteNetworks)]
-    return found[-1] if found else None
+    """Return the routes of the last action about them, without those of flows; None where there is none."""
+    found = [action.routes for action in actions if isinstance(action, RouteNetworks)]
+    return {one for one in found[-1] if not one.mark} if found else None
 
 
 def to(number: int, network: Network = NETWORK) -> TunnelRoute:
@@ -92,6 +97,64 @@ def test_the_nearest_peer_is_used_and_the_next_one_when_its_channel_ends() -> No
     assert wanted(actions) == {to(FAR, DEFAULT_ROUTE)}
     made.succeed(*actions)
     assert wanted(protect(made, NEAR, 1)) == {to(NEAR, DEFAULT_ROUTE)}
+
+
+def flows(made: Driver) -> dict[IPv6Address, int]:
+    """Return the mark of each gateway whose flows stay with it."""
+    return {one.peer: one.mark for one in made.engine.known.networks.wanted or () if one.mark}
+
+
+def test_flows_stay_with_each_gateway_that_lives_and_one_that_comes_back_has_another_mark() -> None:
+    made = driver(default=("n5", "n6"), network=("n5",))
+    protect(made, NEAR, 1)
+    protect(made, FAR, 4)
+    both = (announced(FAR, DEFAULT_ROUTE), announced(NEAR, DEFAULT_ROUTE), announced(NEAR))
+    made.succeed(*made.tell(AnnouncementsReset(both)))
+    near, far = card(NEAR).address, card(FAR).address
+    before = flows(made)
+    assert set(before) == {near, far}
+    assert {one.destination for one in made.engine.known.networks.wanted or () if one.mark} == {DEFAULT_ROUTE}
+    made.succeed(*made.tell(GatewaysSilent(frozenset({near}))))
+    assert flows(made) == {far: before[far]}
+    made.succeed(*made.tell(GatewaysSilent(frozenset())))
+    assert flows(made)[far] == before[far]
+    assert flows(made)[near] not in before.values()
+
+
+def test_a_gateway_that_does_not_answer_is_left_while_another_one_answers() -> None:
+    made = driver(default=("n5", "n6"))
+    protect(made, NEAR, 1)
+    protect(made, FAR, 4)
+    both = (announced(FAR, DEFAULT_ROUTE), announced(NEAR, DEFAULT_ROUTE))
+    made.succeed(*made.tell(AnnouncementsReset(both)))
+    assert gateways(made.engine.known) == ([card(NEAR).address], [card(FAR).address])
+    actions = made.tell(GatewaysSilent(frozenset({card(NEAR).address})))
+    assert wanted(actions) == {to(FAR, DEFAULT_ROUTE)}
+    made.succeed(*actions)
+    assert wanted(made.tell(GatewaysSilent(frozenset({card(NEAR).address, card(FAR).address})))) == {
+        to(NEAR, DEFAULT_ROUTE)
+    }, "none answers, so the nearest is used"
+
+
+def test_a_restarted_meshsecd_keeps_the_marks_of_its_predecessor() -> None:
+    made = Driver(NODE, structs.replace(DEFAULT, initiator_jitter=0.0))
+    made.engine.known.networks.configure((), {DEFAULT_ROUTE: ("n5",)})
+    mark = BASE + 77
+    left = frozenset({to(NEAR, DEFAULT_ROUTE), TunnelRoute(DEFAULT_ROUTE, card(NEAR).address, mark=mark)})
+    made.engine.handle(made.now, TunnelObserved(left))
+    made.ready(NEAR)
+    made.tell(IkeDaemonDown("not contacted yet"), AnnouncementsReset(()))
+    assert flows(made) == {card(NEAR).address: mark}, "nothing is known yet"
+    made.tell(AnnouncementSet(announced(NEAR, DEFAULT_ROUTE)))
+    assert flows(made) == {card(NEAR).address: mark}, "the IKE daemon was not heard yet"
+    made.tell(IkeDaemonUp(Observed(), daemon_restarted=False))
+    assert flows(made) == {}, "it has no SA"
+    protect(made, NEAR, 1)
+    assert flows(made)[card(NEAR).address] > mark
+    assert FlowMarks().of([FIRST]) == {FIRST: BASE + 1}
+    full = FlowMarks()
+    full.learn({FIRST: LAST, SECOND: BASE + 1})
+    assert full.of([FIRST, SECOND, card(NEAR).address])[card(NEAR).address] == BASE + 2, "numbers begin again"
 
 
 def test_without_any_channel_the_route_stays_so_that_nothing_takes_another_one() -> None:
@@ -131,7 +194,7 @@ def test_a_removed_peer_speaks_for_nothing() -> None:
 
 def test_no_route_leads_to_a_network_before_the_rules_close_it() -> None:
     made = Driver(NODE)
-    made.engine.known.networks.configure(DEVICE, (), {NETWORK: ("n5",)})
+    made.engine.known.networks.configure((), {NETWORK: ("n5",)})
     made.engine.known.networks.put(announced(NEAR))
     assert wanted(made.tell(RouteSet(route(NEAR)))) is None
 
@@ -208,8 +271,9 @@ def test_status_says_through_whom_a_network_is_reached_and_who_is_ready() -> Non
 
 def test_networks_that_a_peer_may_not_speak_for_are_named() -> None:
     made = driver(network=("n5",))
-    made.tell(AnnouncementSet(announced(FAR)), AnnouncementSet(announced(NEAR)))
-    assert unheeded(made.engine.known) == [f"{NETWORK} from n6"]
+    found = (announced(FAR, DEFAULT_ROUTE), announced(FAR), announced(NEAR))
+    made.tell(*map(AnnouncementSet, found))
+    assert unheeded(made.engine.known) == [f"{NETWORK} from n6", f"{DEFAULT_ROUTE} from n6"]
 
 
 def test_a_router_that_restarts_moves_nothing_until_it_says_something_of_the_network() -> None:
@@ -336,7 +400,7 @@ def test_without_networks_nothing_is_asked_for() -> None:
 
 def test_strangers_announcements_are_bounded_and_lock_out_no_network_that_counts() -> None:
     known = Networks()
-    known.configure(DEVICE, (), {NETWORK: ("n5",)})
+    known.configure((), {NETWORK: ("n5",)})
     for number in range(MAX_STRANGERS + 10):
         known.put(Announcement(IPv4Network((number << 8, 24)), SECOND, 1, 1))
     known.put(announced(NEAR))
@@ -348,7 +412,7 @@ def test_a_peer_may_be_named_by_each_of_its_addresses() -> None:
     known = Networks()
     for name in (card(NEAR).address, card(NEAR).locator, card(NEAR).ipv4):
         assert name is not None
-        known.configure(DEVICE, (), {NETWORK: (name,)})
+        known.configure((), {NETWORK: (name,)})
         assert known.may_speak(NETWORK, "n5", card(NEAR))
         assert not known.may_speak(NETWORK, "n6", card(FAR))
 

@@ -12,7 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
+from pathlib import Path
 from typing import Any
+
+from pyroute2.netlink.exceptions import NetlinkError as NetlinkRefusal
 
 from meshsec.core.channels.ipv4_claims import Elsewhere
 from meshsec.core.values.model import Address, Network
@@ -37,6 +40,9 @@ _GROUPS_XFRM_POLICIES = 1 << 3
 """XFRMNLGRP_POLICY (4)."""
 _GROUPS_LINKS = 0x1
 """RTMGRP_LINK."""
+_GROUPS_UPLINK = _GROUPS_LINKS | _GROUPS_ROUTES
+_OUTSIDE = {4: "192.0.2.1", 6: "2001:db8::1"}
+"""Addresses outside, by IP version, to which no route but a default route leads (RFC 5737; RFC 3849)."""
 _GROUPS_WAYS = _GROUPS_LINKS | 1 << 18
 """RTMGRP_LINK and RTNLGRP_IPV6_RULE (19)."""
 _XFRM_MSG_FLUSHPOLICY = 0x1D
@@ -133,6 +139,11 @@ def link_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
 def way_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
     """Call ``on_change`` at each change of an interface, because its routes go with it, or of an IPv6 rule."""
     return _told(_NETLINK_ROUTE, _GROUPS_WAYS, on_change)
+
+
+def uplink_changes(on_change: Callable[[], None]) -> AbstractContextManager[None]:
+    """Call ``on_change`` at each change of an interface or a route."""
+    return _told(_NETLINK_ROUTE, _GROUPS_UPLINK, on_change)
 
 
 @contextmanager
@@ -255,6 +266,31 @@ async def links() -> dict[str, Link]:
             link.get("ifname"): Link(link["index"], bool(link["flags"] & _IFF_UP), bool(link["flags"] & _IFF_LOWER_UP))
             async for link in await ipr.link("dump")
         }
+
+
+async def ways_out() -> dict[int, str]:
+    """Return by IP version the interface by which packets to the outside leave; empty without a route.
+
+    The kernel is asked for one route, because a node may have thousands. Raises ``NetlinkError``.
+    """
+    async with route_socket(NetlinkError) as ipr:
+        names = await _interface_names(ipr)
+        found = dict.fromkeys(_OUTSIDE, "")
+        for version, address in _OUTSIDE.items():
+            with suppress(NetlinkRefusal):  # there is no route
+                for route in await ipr.route("get", dst=address):
+                    found[version] = names.get(route.get("oif") or 0, "")
+    return found
+
+
+def packets(device: str) -> tuple[int, int]:
+    """Return the packets that an interface has sent and received; none where there is no such interface."""
+    directory = Path("/sys/class/net") / device / "statistics"
+    try:
+        sent, received = (int((directory / name).read_text()) for name in ("tx_packets", "rx_packets"))
+    except OSError:
+        return 0, 0
+    return sent, received
 
 
 async def set_link(index: int, *, up: bool) -> None:

@@ -19,19 +19,28 @@ class Table:
         self._name = name
         self._text = ""
         self._applied: list[str] = []
+        self._changing = asyncio.Lock()
 
     async def apply(self, text: str) -> None:
-        """Replace the table by this text of nft(8), and read it back; without a text remove it. Raises ``RulesError``."""
+        """Replace the table by this text and read it back; without a text remove it. Raises ``RulesError``."""
+        async with self._changing:
+            await self._apply(text)
+
+    async def settle(self, text: str) -> bool:
+        """Do the same if the table is another one. Return whether another program had changed it.
+
+        Raises ``RulesError``.
+        """
+        async with self._changing:
+            altered = not await self._is_intact()
+            if altered or text != self._text:
+                await self._apply(text)
+            return altered
+
+    async def _apply(self, text: str) -> None:
         head = f"table inet {self._name}\ndelete table inet {self._name}\n"
         await run("nft", "-f", "-", text=head + text)
         self._text, self._applied = text, settled_entries(await entries_of(self._name)) if text else []
-
-    async def restore(self) -> bool:
-        """Apply the table again if it is not as it was applied. Return whether it was not. Raises ``RulesError``."""
-        if await self._is_intact():
-            return False
-        await self.apply(self._text)
-        return True
 
     async def _is_intact(self) -> bool:
         try:

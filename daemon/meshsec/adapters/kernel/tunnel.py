@@ -17,11 +17,14 @@ from pyroute2.netlink.rtnl import RTM_DELROUTE, RTM_NEWROUTE
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from meshsec.core.channels.nft_networks import PORT
+from meshsec.core.networks.flow_marks import BASE, LAST
 from meshsec.core.values.model import Network
 from meshsec.core.values.networks import OtherRoute, TunnelRoute
 from meshsec.rtnetlink import route_socket
 
 FORWARDED_TABLE = 222
+FLOWS_PRIORITY = 215
+"""Priority of the rules that send flows to the table of their gateway, whose number is their mark."""
 LINKS_PRIORITY = 216
 """Priority of the rules that send what comes from a mesh interface to the main table."""
 FORWARDED_PRIORITY = LINKS_PRIORITY + 1
@@ -33,6 +36,8 @@ NETWORK_ID = 1
 """VNI of all packets: the outer addresses say whose they are."""
 
 _MAIN = 254
+_TABLE_IN_ATTRIBUTE = 252
+"""RT_TABLE_COMPAT: the number has more than eight bits."""
 _UNICAST = 1
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _ENCAP_IP6 = 4
@@ -77,6 +82,7 @@ class _Rule(NamedTuple):
     priority: int
     table: int
     interface: str
+    mark: int = 0
 
 
 async def apply(
@@ -90,13 +96,12 @@ async def apply(
     """
     async with route_socket(TunnelError) as ipr:
         index = await _device(ipr, device, mtu)
-        wanted_rules = _wanted_rules(links) if any(one.forwarded for one in routes) else frozenset()
-        await _set_rules(ipr, wanted_rules)
+        await _set_rules(ipr, frozenset(rule for one in routes for rule in _leading_to(one, links)))
         found = await _routes(ipr, index)
         for route in sorted((one for one in routes if found.get(one) != own.address), key=str):
             await _change(ipr, RTM_NEWROUTE, route, index, own)
-        kept = {(one.destination, one.forwarded) for one in routes}
-        for route in sorted((one for one in found if (one.destination, one.forwarded) not in kept), key=str):
+        kept = {(one.destination, _table(one)) for one in routes}
+        for route in sorted((one for one in found if (one.destination, _table(one)) not in kept), key=str):
             await _change(ipr, RTM_DELROUTE, route, index, own)
         return await _installed(ipr, index, own, links)
 
@@ -169,8 +174,8 @@ async def _installed(ipr: Any, index: int | None, own: Own, links: Iterable[str]
     if index is None:
         return frozenset()
     found = (route for route, source in (await _routes(ipr, index)).items() if source == own.address)
-    has_rules = await _rules(ipr) == _wanted_rules(links)
-    return frozenset(route for route in found if has_rules or not route.forwarded)
+    rules = await _rules(ipr)
+    return frozenset(route for route in found if _leading_to(route, links) <= rules)
 
 
 async def _routes(ipr: Any, index: int) -> dict[TunnelRoute, IPv6Address | None]:
@@ -178,11 +183,12 @@ async def _routes(ipr: Any, index: int) -> dict[TunnelRoute, IPv6Address | None]
     found = dict[TunnelRoute, IPv6Address | None]()
     for version, family in _FAMILIES.items():
         async for message in await ipr.route("dump", family=family, proto=PROTOCOL):
-            table, encap = message.get("table"), message.get("encap")
-            if message.get("oif") != index or table not in {_MAIN, FORWARDED_TABLE} or not encap:
+            table, encap = message.get("table") or 0, message.get("encap")
+            mark = table if BASE < table <= LAST else 0
+            if message.get("oif") != index or not (table in {_MAIN, FORWARDED_TABLE} or mark) or not encap:
                 continue
             outer = {name: IPv6Address(value) for name, value in encap["attrs"] if name in _OUTER_ADDRESSES}
-            route = TunnelRoute(_destination(message, version), outer[_OUTER_TARGET], table == FORWARDED_TABLE)
+            route = TunnelRoute(_destination(message, version), outer[_OUTER_TARGET], table == FORWARDED_TABLE, mark)
             found[route] = outer.get(_OUTER_SOURCE)
     return found
 
@@ -195,7 +201,7 @@ def _destination(message: Any, version: int) -> Network:
 async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own) -> None:
     destination = route.destination
     source = own.address if destination.version == 6 else own.ipv4
-    table = FORWARDED_TABLE if route.forwarded else _MAIN
+    table = _table(route)
     outer = [
         ("LWTUNNEL_IP6_ID", NETWORK_ID),
         (_OUTER_TARGET, str(route.peer)),
@@ -203,7 +209,8 @@ async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own)
     ]
     message = rtmsg()  # type: ignore[no-untyped-call]
     message["family"], message["dst_len"] = _FAMILIES[destination.version], destination.prefixlen
-    message["table"], message["proto"], message["type"] = table, PROTOCOL, _UNICAST
+    message["table"] = table if table < 256 else _TABLE_IN_ATTRIBUTE
+    message["proto"], message["type"] = PROTOCOL, _UNICAST
     message["attrs"] = [
         *([("RTA_DST", str(destination.network_address))] if destination.prefixlen else []),
         ("RTA_OIF", index),
@@ -219,16 +226,22 @@ async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own)
     await _asked(_answered(ipr.nlm_request(message, kind, flags)), what, gone=() if is_new else (errno.ESRCH,))
 
 
-def _wanted_rules(links: Iterable[str]) -> frozenset[_Rule]:
-    """Rules for packets that this node forwards: those from a mesh interface first, which a relay passes on."""
-    return frozenset(
-        rule
-        for version in _FAMILIES
-        for rule in (
-            *(_Rule(version, LINKS_PRIORITY, _MAIN, link) for link in links),
-            _Rule(version, FORWARDED_PRIORITY, FORWARDED_TABLE, "lo"),
-        )
-    )
+def _table(route: TunnelRoute) -> int:
+    return FORWARDED_TABLE if route.forwarded else route.mark or _MAIN
+
+
+def _leading_to(route: TunnelRoute, links: Iterable[str]) -> frozenset[_Rule]:
+    """Return the rules that lead to a route: none to one in the main table.
+
+    Of the packets that this node forwards those from a mesh interface come first, which a relay passes on.
+    """
+    if route.mark:
+        return frozenset({_Rule(route.destination.version, FLOWS_PRIORITY, route.mark, "", route.mark)})
+    if not route.forwarded:
+        return frozenset()
+    relayed = (_Rule(version, LINKS_PRIORITY, _MAIN, link) for version in _FAMILIES for link in links)
+    forwarded = (_Rule(version, FORWARDED_PRIORITY, FORWARDED_TABLE, "lo") for version in _FAMILIES)
+    return frozenset((*relayed, *forwarded))
 
 
 async def _rules(ipr: Any) -> frozenset[_Rule]:
@@ -236,8 +249,8 @@ async def _rules(ipr: Any) -> frozenset[_Rule]:
     for version, family in _FAMILIES.items():
         async for message in await ipr.rule("dump", family=family):
             if message.get("protocol") == PROTOCOL:
-                interface = message.get("iifname") or ""
-                found.add(_Rule(version, message.get("priority") or 0, message.get("table") or 0, interface))
+                priority, table, mark = (message.get(name) or 0 for name in ("priority", "table", "fwmark"))
+                found.add(_Rule(version, priority, table, message.get("iifname") or "", mark))
     return frozenset(found)
 
 
@@ -251,17 +264,18 @@ async def _set_rules(ipr: Any, wanted: frozenset[_Rule]) -> None:
 
 
 async def _change_rule(ipr: Any, command: str, rule: _Rule) -> None:
-    inverted = {"flags": _INVERTED} if rule.priority == FORWARDED_PRIORITY else {}
+    matched: dict[str, Any] = {"fwmark": rule.mark} if rule.mark else {"iifname": rule.interface}
+    if rule.priority == FORWARDED_PRIORITY:
+        matched["flags"] = _INVERTED
     request = ipr.rule(
         command,
         family=_FAMILIES[rule.version],
-        iifname=rule.interface,
         priority=rule.priority,
         table=rule.table,
         protocol=PROTOCOL,
-        **inverted,
+        **matched,
     )
-    what = f"rule {command} {rule.priority} to table {rule.table} for packets of {rule.interface}"
+    what = f"rule {command} {rule.priority} to table {rule.table} for packets of {rule.interface or hex(rule.mark)}"
     await _asked(request, what, gone=(errno.EEXIST, errno.ENOENT))
 
 

@@ -1,9 +1,10 @@
 """Answer the methods of the control socket (docs/reference/control-socket.md)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import meshsec
+from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.files.mode_store import ModeStoreError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import scheduling_facts
@@ -15,7 +16,9 @@ from meshsec.core.channels.events import RenegotiationAsked
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.config.overlay_settings import NOT_ENABLED
 from meshsec.core.explain import views
+from meshsec.core.networks.networks import DEVICE
 from meshsec.core.policy.policy import MODES
+from meshsec.core.values import tables
 from meshsec.core.values.model import DataPlane
 
 
@@ -28,6 +31,7 @@ class Requests:
             "ping": self._ping,
             **ViewRequests(sides).methods,
             "mode": self._mode,
+            "gateway": self._gateway,
             "stream_report": self._stream_report,
             "watch": self._watch,
             **PeerRequests(sides).methods,
@@ -63,6 +67,15 @@ class Requests:
         except ModeStoreError as error:
             raise ControlError("failed", str(error)) from error
 
+    async def _gateway(self, params: Params) -> Mapping[str, Any]:
+        """Return the ways out; with a parameter first make this node a gateway, or end that."""
+        if params:
+            try:
+                await self._sides.gateway.choose(_uplink(params, self._sides.start.settings.routing.interfaces))
+            except GatewayStoreError as error:
+                raise ControlError("failed", str(error)) from error
+        return views.gateway(self._sides.driver.engine, self._sides.gateway.view(), self._sides.gateway_watch.problem)
+
     async def _stream_report(self, params: Params) -> Mapping[str, Any]:
         return scheduling_facts.report(self._sides, params)
 
@@ -83,6 +96,18 @@ class Requests:
 
     async def _reload(self, _params: Params) -> Mapping[str, Any]:
         return {"problems": list(await self._sides.reload())}
+
+
+def _uplink(params: Params, mesh: Collection[str]) -> str:
+    """Return the uplink; empty for none."""
+    value = params.get("uplink")
+    if value == "":
+        return ""
+    if not tables.is_interface_name(value):
+        raise ControlError("bad_params", f"uplink: {value!r} is not allowed; allowed: {tables.INTERFACE_RULE}")
+    if value in mesh or value == DEVICE:
+        raise ControlError("refused", f"uplink: {value} leads into the mesh; allowed: an interface that leads outside")
+    return str(value)
 
 
 def _plane(params: Params) -> DataPlane | None:

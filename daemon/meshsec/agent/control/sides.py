@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from meshsec.agent.driver import Driver
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
+from meshsec.agent.sides.gateway import GatewaySide
+from meshsec.agent.sides.gateway_watch import GatewayWatch
 from meshsec.agent.sides.ike import IkeSide
 from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.kernel import KernelSide
@@ -34,6 +36,8 @@ class Sides:
     kernel: KernelSide
     overlay: OverlaySide
     networks: NetworksSide
+    gateway: GatewaySide
+    gateway_watch: GatewayWatch
     modes: ModeChoice
     scheduling: Scheduling
     reload: Callable[[], Awaitable[tuple[str, ...]]]

@@ -50,7 +50,8 @@ class ViewRequests:
             sides.modes.problem,
             *facts.clones(sides),
         ]
-        return views.status(sides.driver.engine, self._now, filter(None, problems), sides.left_out())
+        known = filter(None, problems), sides.left_out(), sides.gateway.view()
+        return views.status(sides.driver.engine, self._now, *known)
 
     async def _count(self) -> None:
         """Read the counters, because they change without an event."""

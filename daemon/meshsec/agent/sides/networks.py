@@ -1,15 +1,18 @@
 """The side of the agent that sets the tunnel to networks behind peers."""
 
+import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from meshsec.adapters.kernel import netlink, tunnel
+from meshsec.adapters.kernel.nft import RulesError, Table
 from meshsec.adapters.kernel.tunnel import TunnelError
 from meshsec.agent.sides.kernel import watch
+from meshsec.core.channels import nft_flows
 from meshsec.core.channels.actions import RouteNetworks
 from meshsec.core.channels.events import Event, TunnelObserved
-from meshsec.core.config.networks import DEVICE
 from meshsec.core.networks.mtu import inner_mtu
+from meshsec.core.networks.networks import DEVICE, Networks
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import Card, EspBackend, Network
 from meshsec.core.values.networks import OtherRoute, TunnelRoute
@@ -21,21 +24,28 @@ class NetworksSide:
     """The tunnel's device and its routes. They stay when meshsecd ends, as the SAs do."""
 
     def __init__(
-        self, card: Card, backend: EspBackend, links: Sequence[str], post: Callable[[Event], None], *, used: bool
+        self, card: Card, backend: EspBackend, links: Sequence[str], post: Callable[[Event], None], networks: Networks
     ) -> None:
-        """``card`` is this node's, ``links`` are the mesh interfaces. Not ``used``: there are no networks."""
+        """``card`` is this node's, ``links`` are the mesh interfaces, ``networks`` is what the engine knows."""
         self._own = tunnel.Own(card.address, card.ipv4)
-        self._backend, self._links, self._post, self._used = backend, links, post, used
+        self._backend, self._links, self._post, self._networks = backend, links, post, networks
+        self._flows = Table(nft_flows.TABLE)
         self._installed: frozenset[TunnelRoute] = frozenset()
+
+    @property
+    def _used(self) -> bool:
+        """Whether this node has protected networks or uses some."""
+        return bool(self._networks.device)
 
     async def found(self) -> tuple[Event, ...]:
         """Return events about a predecessor's routes; without networks they are removed."""
         try:
             if not self._used:
                 await tunnel.clear(DEVICE)
+                await self._flows.apply("")
                 return ()
             self._installed = await tunnel.installed(DEVICE, self._own, self._links)
-        except TunnelError as error:
+        except (TunnelError, RulesError) as error:
             _log.log(logging.WARNING if self._used else logging.DEBUG, "networks: %s", error)
         return (TunnelObserved(self._installed),)
 
@@ -49,21 +59,35 @@ class NetworksSide:
 
     async def watch_routes(self) -> None:
         """Notice when the device, a route or a rule disappears, until cancelled."""
-        if self._used:
-            await watch(netlink.way_changes, self._check)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watch(netlink.way_changes, self._check))
+            tasks.create_task(watch(netlink.ruleset_changes, self._restore))
+
+    def _flows_of(self, routes: Iterable[TunnelRoute]) -> str:
+        return nft_flows.render(routes, (*self._networks.own, *self._networks.grants))
+
+    async def _restore(self) -> None:
+        try:
+            if await self._flows.settle(self._flows_of(self._networks.installed)):
+                _log.warning("networks: the table of flows was altered or removed; it is set again")
+        except RulesError as error:
+            _log.warning("networks: %s", error)
 
     async def carry_out(self, action: RouteNetworks) -> Cause | None:
         """Set the routes; return why it failed."""
         try:
             mtu = inner_mtu(await netlink.mtus(), self._links, self._backend)
             installed = await tunnel.apply(action.routes, DEVICE, self._own, self._links, mtu)
-        except TunnelError as error:
+            await self._flows.settle(self._flows_of(installed))
+        except (TunnelError, RulesError) as error:
             return Cause(str(error))
         self._report(installed)
         lacking = ", ".join(sorted(str(one.destination) for one in action.routes ^ installed))
         return Cause(f"routes to networks do not read back as they were set: {lacking}") if lacking else None
 
     async def _check(self) -> None:
+        if not self._used:
+            return
         try:
             self._report(await tunnel.installed(DEVICE, self._own, self._links))
         except TunnelError as error:

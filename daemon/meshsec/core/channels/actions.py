@@ -238,7 +238,7 @@ class RouteNetworks:
     @property
     def label(self) -> Label:
         """Return the words for plans and logs."""
-        networks = frozenset(str(one.destination) for one in self.routes if not one.forwarded)
+        networks = frozenset(str(one.destination) for one in self.routes if not (one.forwarded or one.mark))
         return Label("route-networks", None, _listed(networks))
 
 

@@ -83,6 +83,20 @@ class TunnelObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnNetworksSet:
+    """The protected networks behind this node: they change when it becomes a gateway, or is one no longer."""
+
+    networks: tuple[Network, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaysSilent:
+    """The peers whose gateways do not answer, all of them."""
+
+    peers: frozenset[Address]
+
+
+@dataclass(frozen=True, slots=True)
 class RouterDown:
     """The routing daemon is not reachable. What was known stays in force until the next snapshot."""
 
@@ -207,6 +221,8 @@ Event = (
     | AnnouncementSet
     | AnnouncementRemoved
     | TunnelObserved
+    | OwnNetworksSet
+    | GatewaysSilent
     | RouterDown
     | IkeDaemonUp
     | IkeDaemonDown

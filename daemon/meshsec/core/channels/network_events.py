@@ -6,9 +6,17 @@ from ipaddress import IPv6Address
 from meshsec.core.channels.actions import RouteNetworks
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import addresses, host
-from meshsec.core.channels.events import AnnouncementRemoved, AnnouncementSet, AnnouncementsReset, TunnelObserved
+from meshsec.core.channels.events import (
+    AnnouncementRemoved,
+    AnnouncementSet,
+    AnnouncementsReset,
+    GatewaysSilent,
+    OwnNetworksSet,
+    TunnelObserved,
+)
 from meshsec.core.channels.situation import Situation
 from meshsec.core.networks.choice import NO_ROUTE, Candidate, choose
+from meshsec.core.networks.flow_marks import MAX
 from meshsec.core.networks.networks import originators
 from meshsec.core.values.model import Card, Network
 from meshsec.core.values.networks import TunnelRoute
@@ -29,8 +37,22 @@ def announcement_removed(known: Situation, event: AnnouncementRemoved) -> None:
     known.networks.remove(event.network, event.originator)
 
 
+def own_networks_set(known: Situation, event: OwnNetworksSet) -> None:
+    """Take the protected networks behind this node: the fail-closed rules follow from them."""
+    known.networks.take_own(event.networks)
+    known.rules.changed()
+
+
+def gateways_silent(known: Situation, event: GatewaysSilent) -> None:
+    """Take which gateways do not answer."""
+    known.networks.silent = event.peers
+    known.networks.changed()
+
+
 def tunnel_observed(known: Situation, event: TunnelObserved) -> None:
     """Take the routes into the tunnel as read back."""
+    if known.networks.wanted is None:
+        known.networks.flows.learn({one.peer: one.mark for one in event.routes if one.mark})
     known.networks.installed = event.routes
     known.networks.changed()
 
@@ -41,7 +63,7 @@ def network_actions(known: Situation) -> list[RouteNetworks]:
         return []
     wanted = known.networks.wanted
     if wanted is None:
-        wanted = known.networks.wanted = frozenset(_to_networks(known) | _to_hosts(known))
+        wanted = known.networks.wanted = frozenset(_to_networks(known) | _to_hosts(known) | _of_flows(known))
     return [RouteNetworks(wanted)] if wanted != known.networks.installed else []
 
 
@@ -70,7 +92,7 @@ def candidates(known: Situation, network: Network) -> list[Candidate]:
         if heard:
             way = NO_ROUTE if channel.route is None else channel.route.metric
             cost = way + min(one.metric for one in heard)
-            found.append(Candidate(card.address, carries(known, channel), cost))
+            found.append(Candidate(card.address, _answers(known, channel, card), cost))
     return found
 
 
@@ -85,6 +107,44 @@ def carries(known: Situation, channel: Channel) -> bool:
     """Return whether user data passes to the peer now, protected."""
     by_overlay = channel.card is not None and known.overlay.carries(channel.card.address)
     return by_overlay or (channel.established().complete and not channel.hold.over)
+
+
+def _answers(known: Situation, channel: Channel, card: Card) -> bool:
+    return card.address not in known.networks.silent and carries(known, channel)
+
+
+def gateways(known: Situation) -> tuple[list[IPv6Address], list[IPv6Address]]:
+    """Return the gateways in use, and those that could take their place; each in order."""
+    in_use = known.networks.in_use
+    defaults = [network for network in known.networks.grants if network.prefixlen == 0]
+    used = {in_use[network] for network in defaults if network in in_use}
+    others = {one.peer: one for network in defaults for one in candidates(known, network) if one.peer not in used}
+    ranked = sorted(others.values(), key=lambda one: (not one.carries, one.cost, one.peer))
+    return sorted(used), [one.peer for one in ranked]
+
+
+def _of_flows(known: Situation) -> set[TunnelRoute]:
+    """Return the routes of flows that stay with the gateway through which they began, while that one lives."""
+    networks = known.networks
+    defaults = [network for network in networks.grants if network.prefixlen == 0]
+    living = {network: _living(known, network) for network in defaults}
+    costs = {peer: cost for found in living.values() for peer, cost in found.items()}
+    marks = networks.flows.of(sorted(costs, key=lambda peer: (costs[peer], peer))[:MAX])
+    found = ((network, peer) for network, peers in living.items() for peer in peers)
+    return {TunnelRoute(network, peer, mark=marks[peer]) for network, peer in found if peer in marks}
+
+
+def _living(known: Situation, network: Network) -> dict[IPv6Address, int]:
+    """Return the gateways that live, with the cost of the way through each.
+
+    One that a predecessor used lives until the routing daemon and the IKE daemon have been heard.
+    """
+    marked = {one.peer for one in known.networks.installed if one.mark and one.destination == network}
+    found = candidates(known, network)
+    if known.networks.kept(network) is not None and not found:
+        return dict.fromkeys((peer for peer in marked if _may_speak(known, network, peer)), 0)
+    unheard = marked if known.ike_down is not None else set()
+    return {one.peer: one.cost for one in found if one.carries or one.peer in unheard}
 
 
 def _to_hosts(known: Situation) -> set[TunnelRoute]:

@@ -9,9 +9,6 @@ from meshsec.core.config.routing_settings import AttachedNetwork, RoutingSetting
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.model import Address, Network, Perimeter
 
-DEVICE = "meshsec-nets"
-"""The tunnel's device."""
-
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredNetworks:
@@ -22,11 +19,6 @@ class ConfiguredNetworks:
     grants: Mapping[Network, tuple[str | Address, ...]]
     """The protected networks of others, with the peers that may speak for them."""
     perimeter: Perimeter
-
-    @property
-    def device(self) -> str:
-        """The tunnel's device; empty: this node has no use for one."""
-        return DEVICE if self.own or self.grants else ""
 
 
 def configured_networks(routing: RoutingSettings, policy: Policy) -> ConfiguredNetworks:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from meshsec.core.config.gateway_settings import GatewaySettings
 from meshsec.core.config.link_settings import LinkTable
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import RadioSettings
@@ -193,6 +194,7 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "routing.interface.NAME": LinkTable,
     "ike": IkeSettings,
     "overlay": OverlaySettings,
+    "gateway": GatewaySettings,
     "scheduling": SchedulingTable,
     "scheduling.governor": GovernorTable,
     "radio": RadioSettings,

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from meshsec.core.config import overlay_settings, scheduling_settings
+from meshsec.core.config.gateway_settings import GatewaySettings
 from meshsec.core.config.kinds import FilePath, NodeName, SocketPath
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import Radios
@@ -157,6 +158,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.state, "modes.json")
 
     @property
+    def gateway(self) -> str:
+        """By which uplink the operator chose that this node is a gateway."""
+        return posixpath.join(self.state, "gateway.json")
+
+    @property
     def scheduling_journal(self) -> str:
         """The scheduling classes before they were changed."""
         return posixpath.join(self.run, "scheduling.json")
@@ -175,6 +181,7 @@ class Document(Struct, frozen=True):
     ] = {}  # msgspec copies it
     overlay: Annotated[OverlaySettings, Meta(description="the other data plane")] = OverlaySettings()
     scheduling: Annotated[SchedulingTable, Meta(description="scheduling classes")] = SchedulingTable()
+    gateway: Annotated[GatewaySettings, Meta(description="the way out through this node")] = GatewaySettings()
     radio: Annotated[Radios | None, Meta(description="the wireless mesh")] = None
     time: Annotated[TimeSettings | None, Meta(description="the mesh's own time")] = None
     paths: Annotated[Paths, Meta(description="directories")] = Paths()
@@ -192,6 +199,7 @@ class Settings:
     policy: Policy = field(default_factory=Policy)
     """The profile with the overrides of ``[policy]``."""
     profile: str = "default"
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
     radios: Radios | None = None
     """``[radio]``, for the interfaces that meshsec-radio brings into the mesh."""
     overlay: OverlaySettings = field(default_factory=OverlaySettings)
@@ -230,11 +238,23 @@ def decode(
     name, policy = _policy(reading, found.policy, profile, pacing=pacing)
     if policy.data_plane is DataPlane.OVERLAY and not found.overlay.enabled:
         reading.note(("policy", "data_plane"), overlay_settings.NOT_ENABLED)
+    if found.gateway.uplink and found.gateway.uplink in found.routing.interfaces:
+        reading.refuse(("gateway", "uplink"), found.gateway.uplink, "an interface that is none of routing.interfaces")
     if reading.problems:
         raise SettingsError(reading.problems)
     ike = _sockets(found.ike, table.get("ike", {}), found.paths.run)
     return Settings(
-        found.node, found.routing, ike, found.paths, scheduling, policy, name, found.radio, found.overlay, found.time
+        node=found.node,
+        routing=found.routing,
+        ike=ike,
+        paths=found.paths,
+        scheduling=scheduling,
+        policy=policy,
+        profile=name,
+        gateway=found.gateway,
+        radios=found.radio,
+        overlay=found.overlay,
+        time=found.time,
     )
 
 

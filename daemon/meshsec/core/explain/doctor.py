@@ -169,6 +169,18 @@ def _networks(facts: Facts) -> list[Check]:
     return checks
 
 
+def _gateway(facts: Facts) -> list[Check]:
+    checks = []
+    if facts.uplink:
+        fix = f"give {facts.uplink} carrier and a default route, or choose another uplink: `meshsec gateway on NAME`"
+        problem = f"{'; '.join(facts.gateway_problems)}; peers use another way out" if facts.gateway_problems else ""
+        checks += judged("gateway", problem, f"offers the way out by {facts.uplink}", fix, Level.WARN)
+    if facts.gateways_unwatched:
+        found = f"{facts.gateways_unwatched}; a gateway that dies is noticed by the routing alone, in seconds"
+        checks.append(Check("watch of gateways", Level.WARN, found, "sysctl --system"))
+    return checks
+
+
 def _addresses(facts: Facts) -> list[Check]:
     missing = f"not assigned: {', '.join(facts.addresses_missing)}" if facts.addresses_missing else ""
     return judged("own addresses", facts.address_problem or missing, "assigned", "see the log of meshsecd")
@@ -252,6 +264,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _dropped,
     _bypass,
     _networks,
+    _gateway,
     _addresses,
     _overlay,
     _forwarding,

@@ -110,6 +110,12 @@ class Facts:
     """Networks behind this node that the router does not announce."""
     unheeded_networks: Sequence[str] = ()
     """Networks that peers announce and may not speak for, each with who announces it."""
+    uplink: str = ""
+    """The uplink by which this node is a gateway; empty: it is none."""
+    gateway_problems: Sequence[str] = ()
+    """Why it offers no way out, or not for all IP versions."""
+    gateways_unwatched: str = ""
+    """Why the gateways of others cannot be asked whether they are alive."""
     networks: int = 0
     """Number of the protected networks of peers."""
     lost: Sequence[str] = ()

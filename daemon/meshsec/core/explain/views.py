@@ -16,12 +16,20 @@ from meshsec.core.policy.capability import LeftOut
 from meshsec.core.values.model import Card, Edge, IkeSa, Neighbour, Route
 
 View = dict[str, Any]
+NO_GATEWAY: View = {"uplink": None, "offers": [], "problems": []}
 
 
-def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: Iterable[LeftOut] = ()) -> View:
+def status(
+    engine: Engine,
+    now: float,
+    problems: Iterable[str] = (),
+    left_out: Iterable[LeftOut] = (),
+    gateway: View | None = None,
+) -> View:
     """Return the node, the daemons it works with, and every peer.
 
-    ``problems``: what the caller knows to be wrong besides; ``left_out``: what of the policy the IKE daemon cannot do.
+    ``problems``: what the caller knows to be wrong besides; ``left_out``: what of the policy the IKE daemon cannot do;
+    ``gateway``: the way out through this node.
     """
     return {
         "schema": "meshsec-status-1",
@@ -37,6 +45,7 @@ def status(engine: Engine, now: float, problems: Iterable[str] = (), left_out: I
         "bypass": [one.table() for one in engine.known.policy.bypass],
         "unprotected_networks": [str(one) for one in engine.known.rules.perimeter.unprotected],
         "own_networks": [str(one) for one in engine.known.networks.own],
+        "gateway": gateway or NO_GATEWAY,
         "networks": networks(engine.known),
         "peers": [_peer(engine, channel, now) for channel in engine.known.channels()],
     }
@@ -90,6 +99,12 @@ def _mode(engine: Engine, channel: Channel) -> View:
         "override": channel.card is not None and channel.card.address in engine.known.overlay.modes.peers,
         "carries": _text(shown(engine, channel).plane),
     }
+
+
+def gateway(engine: Engine, own: View, unwatched: str) -> View:
+    """Return the way out through this node, and those that it uses. ``unwatched``: why others are not watched."""
+    ways = [one for one in networks(engine.known) if one["network"] in {"0.0.0.0/0", "::/0"}]
+    return {"schema": "meshsec-gateway-1", "gateway": own, "unwatched": unwatched, "ways_out": ways}
 
 
 def explain(engine: Engine, now: float, name: str) -> View:

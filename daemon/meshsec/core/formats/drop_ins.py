@@ -1,8 +1,9 @@
-"""systemd drop-ins from a scheduling profile: the classes that services have from their start, and without meshsecd."""
+"""systemd drop-ins: the scheduling classes that services have from their start, and where meshsecd may send echoes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from meshsec.core.scheduling.profiles import SERVICES, Placement, Profile, SchedulingPolicy
+from meshsec.core.values.model import Address
 
 UNITS = {
     "charon": ("meshsec-ike.service", "meshsec-pluto.service"),
@@ -12,6 +13,7 @@ UNITS = {
 }
 """The units of each service. The IKE daemon has two, of which a node runs the one whose package it has."""
 FILE = "50-meshsec-scheduling.conf"
+PROBING_FILE = "50-meshsec-gateway.conf"
 
 _TAKES_ITS_CLASS_ITSELF = ("meshsecd",)
 """Once it runs. Until then it reads programs for seconds on a slow machine, without a pause: in a real-time class from
@@ -27,6 +29,14 @@ def drop_ins(profile: Profile) -> Mapping[str, str]:
     So that the drop-ins of another profile do not stay behind, every unit has a file.
     """
     return {f"{unit}.d/{FILE}": _text(profile, service) for service in SERVICES for unit in UNITS[service]}
+
+
+def probing(probes: Iterable[Address]) -> Mapping[str, str]:
+    """Return the drop-in, by its path, by which meshsecd's unit may speak to the addresses that a gateway probes."""
+    allowed = [f"IPAddressAllow={one}" for one in probes]
+    body = ["", "[Service]", *allowed] if allowed else ["# This node probes nothing."]
+    text = "\n".join(["# Written by `meshsec export systemd`: changes made here are lost.", *body, ""])
+    return {f"{UNITS['meshsecd'][0]}.d/{PROBING_FILE}": text}
 
 
 def realtime_units(profile: Profile) -> list[str]:

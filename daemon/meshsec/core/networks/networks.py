@@ -9,9 +9,12 @@ another gateway is chosen: one route of the kernel changes.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv6Address
 
+from meshsec.core.networks.flow_marks import FlowMarks
 from meshsec.core.values.model import Address, Card, Network, peer_name
 from meshsec.core.values.networks import Announcement, BehindNodes, Speaker, TunnelRoute
 
+DEVICE = "meshsec-nets"
+"""The tunnel's device."""
 MAX_STRANGERS = 4096
 """Announcements of networks for which nobody may speak: they are kept to be shown, up to this number."""
 
@@ -21,15 +24,19 @@ class Networks:
 
     def __init__(self) -> None:
         self.device = ""
-        """The tunnel's device; empty: no networks are protected on this node."""
+        """The tunnel's device; empty: no networks were protected on this node since meshsecd's start."""
         self.own: tuple[Network, ...] = ()
         """The protected networks behind this node."""
         self.grants: Mapping[Network, tuple[str | Address, ...]] = {}
         """Who may speak for a network, by a peer's name or one of its addresses."""
+        self.silent: frozenset[Address] = frozenset()
+        """The peers whose gateways do not answer, by their addresses."""
         self.installed: frozenset[TunnelRoute] = frozenset()
         """The routes in the kernel, as read back."""
         self.wanted: frozenset[TunnelRoute] | None = None
         """The routes that ought to be there; None when they must be derived again."""
+        self.flows = FlowMarks()
+        """The marks of flows to the outside."""
         self._kept: frozenset[Network] | None = None
         """The networks that stay where they were until something is said of them; None: all of them."""
         self._granted: dict[Network, dict[Address, Announcement]] = {}
@@ -40,17 +47,22 @@ class Networks:
             yield from announcers.values()
         yield from self._strangers.values()
 
-    def configure(
-        self, device: str, own: Iterable[Network], grants: Mapping[Network, tuple[str | Address, ...]]
-    ) -> None:
+    def configure(self, own: Iterable[Network], grants: Mapping[Network, tuple[str | Address, ...]]) -> None:
         """Take the operator's words; before the first event."""
-        self.device, self.own, self.grants = device, tuple(own), grants
+        self.grants = grants
+        self.take_own(own)
+
+    def take_own(self, own: Iterable[Network]) -> None:
+        """Take the protected networks behind this node, which change when it becomes a gateway."""
+        self.own = tuple(own)
+        if self.own or self.grants:
+            self.device = DEVICE
         self.changed()
 
     @property
     def in_use(self) -> dict[Network, IPv6Address]:
         """Through which peer each network is reached now."""
-        return {route.destination: route.peer for route in self.installed if not route.forwarded}
+        return {route.destination: route.peer for route in self.installed if not (route.forwarded or route.mark)}
 
     @property
     def hosts_in_use(self) -> dict[Network, IPv6Address]:

@@ -26,6 +26,8 @@ class TunnelRoute(NamedTuple):
     peer: IPv6Address
     forwarded: bool = False
     """It is for packets that this node forwards from the networks behind it. Its own packets need no tunnel there."""
+    mark: int = 0
+    """It is for flows that began through this peer, whose packets have this mark; 0: for all packets."""
 
 
 class OtherRoute(NamedTuple):

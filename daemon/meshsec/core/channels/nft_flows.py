@@ -1,0 +1,69 @@
+"""The table that keeps flows to the outside with their gateway (nft(8); ``core/networks/flow_marks.py``)."""
+
+from collections.abc import Iterable
+from ipaddress import IPv4Network, IPv6Network
+from typing import Final
+
+from meshsec.core.channels.nft_networks import PRIVATE
+from meshsec.core.channels.nft_text import chain, prefixes, set_of
+from meshsec.core.networks.flow_marks import BASE
+from meshsec.core.networks.networks import DEVICE
+from meshsec.core.values.model import Network
+from meshsec.core.values.networks import TunnelRoute
+
+TABLE: Final = "meshsec_flows"
+_FAMILIES = {4: "ip", 6: "ip6"}
+_OURS = f"ct mark and 0xffff0000 {{ 0x0, {BASE:#x} }}"
+"""A flow that another program has marked is that program's."""
+
+
+def render(routes: Iterable[TunnelRoute], networks: Iterable[Network]) -> str:
+    """Return the table; empty where no gateway lives. ``networks`` are those that do not lie outside."""
+    routes = [*routes]
+    marks = sorted({one.mark for one in routes if one.mark})
+    if not marks:
+        return ""
+    inside = [*networks]
+    elements = ", ".join(map(hex, marks))
+    return "\n".join(
+        [
+            f"table inet {TABLE} {{",
+            set_of("inside4", "ipv4_addr", prefixes(inside, IPv4Network), interval=True),
+            set_of("inside6", "ipv6_addr", prefixes(inside, IPv6Network), interval=True),
+            f"  set living {{ type mark; elements = {{ {elements} }} }}",
+            chain(
+                "prerouting",
+                [
+                    "type filter hook prerouting priority mangle; policy accept;",
+                    f'iifname != "{DEVICE}" ct direction original ct mark @living meta mark set ct mark',
+                ],
+            ),
+            chain(
+                "output",
+                [
+                    "type route hook output priority mangle; policy accept;",
+                    "ct direction original ct mark @living meta mark set ct mark",
+                ],
+            ),
+            chain(
+                "postrouting",
+                [
+                    "type filter hook postrouting priority mangle; policy accept;",
+                    f'oifname != "{DEVICE}" accept',
+                    *(rule for version in _FAMILIES for rule in _beginning(version, routes)),
+                    "meta mark set 0",
+                ],
+            ),
+            "}\n",
+        ]
+    )
+
+
+def _beginning(version: int, routes: Iterable[TunnelRoute]) -> list[str]:
+    """Return the rule by which a flow to the outside gets the mark of the gateway in use."""
+    defaults = [one for one in routes if one.destination.version == version and not one.destination.prefixlen]
+    used = next((one.peer for one in defaults if not one.mark), None)
+    mark = next((one.mark for one in defaults if one.mark and one.peer == used), 0)
+    family = _FAMILIES[version]
+    outside = f"{family} daddr != {PRIVATE[version]} {family} daddr != @inside{version}"
+    return [f"{outside} ct direction original {_OURS} ct mark != @living ct mark set {mark:#x}"] if mark else []
