@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml  # type: ignore[import-untyped]
 
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.machines.exposure import LOOK
@@ -15,7 +14,7 @@ jinja2 = pytest.importorskip("jinja2", reason="not installed: Jinja, which comes
 
 _ROLES = REPOSITORY / "ansible" / "roles"
 _VALUES = {"monitoring_hook": "/usr/local/bin/hear", "monitoring_directory": "/var/lib/prometheus/node-exporter"}
-UNITS = ("meshsec-gateway", "meshsec-hook", "meshsec-metrics")
+UNITS = ("meshsec-hook", "meshsec-metrics")
 """Without meshsec-deadman, which restores packages, files and services and so needs root (docs/reference/systemd.md).
 """
 
@@ -34,10 +33,6 @@ def test_one_that_loses_its_confinement_is_seen(unit: str, tmp_path: Path) -> No
 
 
 def _text(unit: str) -> str:
-    if unit == "meshsec-gateway":
-        tasks = yaml.safe_load((_ROLES / "gateway/tasks/configure.yml").read_text(encoding="utf-8"))
-        copies = [task["ansible.builtin.copy"] for task in tasks if "ansible.builtin.copy" in task]
-        return next(str(copy["content"]) for copy in copies if copy["dest"].endswith(f"/{unit}.service"))
     loader = jinja2.FileSystemLoader(_ROLES / "monitoring/templates")
     environment = jinja2.Environment(loader=loader, autoescape=False, undefined=jinja2.StrictUndefined)
     return str(environment.get_template(f"{unit}.service.j2").render(_VALUES))

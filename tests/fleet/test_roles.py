@@ -17,7 +17,6 @@ from tests.scenarios.expectations import assert_nothing_clear, captured, flow
 pytestmark = pytest.mark.timeout(900, func_only=True)
 """The time limit excludes the fixtures, because provisioning a fleet takes long."""
 
-BEYOND = "2001:db8:9::/64"
 _HOOK = "/usr/local/bin/hear"
 
 
@@ -28,7 +27,7 @@ def more(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> It
         machine.write(_HOOK, "#!/bin/sh\nexec cat\n")
         machine.run("chmod", "0755", _HOOK)
     every = {"meshsec_settings": {"overlay": {"enabled": True}}, "monitoring_enabled": True, "monitoring_hook": _HOOK}
-    gateway = {"gateway_attached": [{"prefix": BEYOND}], "gateway_masquerade": [INTERFACE]}
+    gateway = {"gateway_uplink": INTERFACE, "gateway_probe": ["2001:db8:9::1"]}
     inventory = tmp_path_factory.mktemp("inventory") / "more.json"
     content = {"all": {"children": {"mesh": {"vars": every, "hosts": {"c": gateway}}}}}
     inventory.write_text(json.dumps(content), encoding="ascii")
@@ -65,14 +64,12 @@ def test_the_overlay_takes_user_data_where_the_mode_says_so(line: Fleet, more: P
 
 
 def test_a_gateway_is_found_and_the_mesh_hides_behind_it(line: Fleet, more: Path) -> None:
-    wait_until("a route beyond", lambda: BEYOND in line.ssh("a", "ip -6 route show table all").stdout, (), 60)
-    rules = line.ssh("c", "nft list table inet meshsec_gateway").stdout
-    assert INTERFACE in rules
-    assert "masquerade" in rules
-    assert line.ssh("a", "nft list table inet meshsec_gateway", check=False).returncode != 0
+    assert line.ssh("a", "nft list table inet meshsec_uplink", check=False).returncode != 0
     # Hosts beyond have no route back to the mesh: an answer proves that the gateway masquerades.
     _live_beyond(line.namespace, "bridge", "2001:db8:9::1/64")
     _live_beyond(line.lab["c"].namespace, INTERFACE, "2001:db8:9::2/64")
+    shell.run(["ip", "-n", line.lab["c"].namespace, "route", "replace", "default", "via", "2001:db8:9::1"])
+    wait_until("the way out", lambda: _way_out(line, "a", "::/0") == "c", (), 60)
     asked = (
         "ping",
         "-n",
@@ -81,6 +78,13 @@ def test_a_gateway_is_found_and_the_mesh_hides_behind_it(line: Fleet, more: Path
         "2001:db8:9::1",
     )  # The program is this machine's, because a bare node has none.
     wait_until("an answer from beyond", lambda: line.lab["a"].run(*asked, check=False).returncode == 0, (), 60)
+
+
+def _way_out(line: Fleet, name: str, network: str) -> str | None:
+    """Return through whom a node reaches the outside."""
+    shown = json.loads(line.ssh(name, "meshsec gateway status --json", check=False).stdout)
+    found: str | None = next(one["peer"] for one in shown["ways_out"] if one["network"] == network)
+    return found
 
 
 def _live_beyond(namespace: str, device: str, address: str) -> None:
