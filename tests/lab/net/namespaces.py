@@ -27,6 +27,7 @@ _SYSCTLS = (
     "net.ipv4.conf.all.rp_filter=0",
     "net.ipv4.conf.default.rp_filter=0",
     "net.ipv4.conf.all.arp_ignore=0",
+    "net.ipv4.ping_group_range=0 2147483647",
 )
 
 

@@ -27,6 +27,8 @@ class Options:
     """Networks behind the node."""
     accept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Networks of others, with the peers that may speak for each."""
+    gateway: Mapping[str, PolicyValue] = field(default_factory=dict)
+    """The table ``[gateway]``."""
     esp: str = "auto"
     """Where ESP is to run: the setting ``esp``."""
 
@@ -46,6 +48,8 @@ def configuration(name: str, number: int, options: Options, interfaces: Sequence
     lines += ["", "[scheduling]", f'profile = "{options.scheduling}"']
     if options.overlay:
         lines += ["", "[overlay]", "enabled = true", f'socket = "{sockets}/overlayd.sock"']
+    if options.gateway:
+        lines += ["", "[gateway]", *(f"{key} = {_toml(value)}" for key, value in options.gateway.items())]
     mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
     policy = {"mesh_prefixes": mesh_prefixes, **options.policy}
     lines += ["", "[policy]", *(f"{key} = {_toml(value)}" for key, value in policy.items())]

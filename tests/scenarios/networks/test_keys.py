@@ -25,7 +25,6 @@ def test_hosts_talk_through_the_change_of_a_peers_key(sites: Sites) -> None:
     flows = flows_between(sites)
     with ExitStack() as stack, captured(sites.lab, "keys") as captures:
         for flow in flows:
-            flow.grace = 30.0
             stack.enter_context(flow)
             wait_arrivals(flow, 5)
         address = begin(c, (a,))

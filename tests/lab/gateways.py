@@ -1,0 +1,170 @@
+"""Two gateways with an uplink each, a node that uses them, a host behind it, and the outside.
+
+The mesh is a - b - g and a - b - r - h. The gateways g and h and the node a trust each other; nobody trusts the relays
+b and r. No node has an IPv4 address.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from tests.lab.basics.patience import patient
+from tests.lab.basics.shell import run
+from tests.lab.lab import Lab
+from tests.lab.net.links import End, Link
+from tests.lab.net.traffic import Flow, udp_socket
+from tests.lab.node.behind import Host
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options, PolicyValue
+
+UPLINK = "eth1"
+OUTSIDE4, OUTSIDE6 = "203.0.113.9", "2001:db8:b::9"
+"""Addresses of a host outside."""
+DEFAULTS = ("0.0.0.0/0", "::/0")
+PORT = 7010
+
+
+@dataclass(frozen=True)
+class Uplink:
+    """The link from a gateway to the outside, whose end outside is a provider's router."""
+
+    gateway: Node
+    link: Link
+    number: int
+
+    @property
+    def inner(self) -> tuple[str, str]:
+        """Return the gateway's addresses there, IPv4 first."""
+        return f"198.51.100.{4 * self.number + 2}", f"2001:db8:a{self.number}::2"
+
+    @property
+    def outer(self) -> tuple[str, str]:
+        """Return the provider's addresses there."""
+        return f"198.51.100.{4 * self.number + 1}", f"2001:db8:a{self.number}::1"
+
+    @classmethod
+    def create(cls, gateway: Node, outside: str, number: int) -> "Uplink":
+        """Connect a gateway to the outside."""
+        ends = End(gateway.namespace, UPLINK), End(outside, f"to-{gateway.name}")
+        made = cls(gateway, Link.create(*ends), number)
+        made.set_addresses()
+        return made
+
+    def set_addresses(self) -> None:
+        """Give both ends their addresses, and the gateway its default routes."""
+        for end, (ipv4, ipv6) in zip(self.link.ends, (self.inner, self.outer), strict=True):
+            run(["ip", "-n", end.namespace, "address", "replace", f"{ipv4}/30", "dev", end.interface])
+            run(["ip", "-n", end.namespace, "address", "replace", f"{ipv6}/64", "dev", end.interface, "nodad"])
+        for via in self.outer:
+            self.gateway.run("ip", "route", "replace", "default", "via", via, "dev", UPLINK)
+
+    def remove_defaults(self) -> None:
+        """Take the gateway's default routes away."""
+        for version in ("-4", "-6"):
+            self.gateway.run("ip", version, "route", "del", "default", "dev", UPLINK)
+
+    def lose_outside(self) -> None:
+        """Let everything be lost that the provider forwards; the gateway sees carrier and its default route."""
+        self.link.ends[1].filter("drop")
+
+    def fix(self) -> None:
+        """Put everything back as it was."""
+        self.link.ends[1].unfilter()
+        self.link.up()
+        self.set_addresses()  # an interface that went down lost its IPv6 addresses
+
+
+@dataclass(frozen=True)
+class WaysOut:
+    """The running mesh."""
+
+    lab: Lab
+    host: Host
+    """Behind a."""
+    outside: str
+    """The namespace outside."""
+    uplinks: dict[str, Uplink]
+    """By the gateway's name."""
+
+    def flow(self, version: int, port: int = PORT, interval: float = 0.02) -> Flow:
+        """Return a flow from the host behind a to the outside."""
+        source = self.host.ipv4 if version == 4 else self.host.address
+        target = OUTSIDE4 if version == 4 else OUTSIDE6
+        return Flow((self.host.namespace, source), (self.outside, target), interval, port)
+
+    def used(self) -> dict[str, str | None]:
+        """Return through which gateway a reaches each default route."""
+        return {one["network"]: one["peer"] for one in self.lab["a"].control.ask("status")["networks"]}
+
+    def wait_used(self, name: str, seconds: float = 60) -> None:
+        """Wait until a reaches the outside through a gateway."""
+        self.lab["a"].wait_for(f"the way out through {name}", lambda: set(self.used().values()) == {name}, seconds)
+
+    def heal(self) -> None:
+        """Start what does not run, put the uplinks back, and wait for the nearer gateway."""
+        self.lab.heal()
+        for uplink in self.uplinks.values():
+            uplink.fix()
+            uplink.gateway.wait_protected(self.lab["a"], 120)
+        self.wait_used("g", 120)
+
+
+class Conversation:
+    """A UDP flow of the host behind a, which asks from where the outside sees it."""
+
+    def __init__(self, mesh: WaysOut, version: int, port: int) -> None:
+        target = OUTSIDE4 if version == 4 else OUTSIDE6
+        self._target = (target, port)
+        self._far = udp_socket(mesh.outside, target, port)
+        self._near = udp_socket(mesh.host.namespace, mesh.host.ipv4 if version == 4 else mesh.host.address)
+        self._far.settimeout(patient(30))
+        self._near.settimeout(patient(30))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._far.close()
+        self._near.close()
+
+    def seen_from(self) -> str:
+        """Return the address from which the outside sees the host now. Its answer comes back to the host."""
+        self._near.sendto(b"who am I?", self._target)
+        _, sender = self._far.recvfrom(100)
+        self._far.sendto(sender[0].encode(), sender)
+        return self._near.recvfrom(100)[0].decode()
+
+
+@contextmanager
+def ways_out(label: str, **gateway: PolicyValue) -> Iterator[WaysOut]:
+    """Start the mesh. ``gateway`` is what the gateways' tables have besides the uplink."""
+    pairs = [("a", "b"), ("b", "g"), ("b", "r"), ("r", "h")]
+    inner = Host("", 1).networks
+    offering = Options(accept=dict.fromkeys(inner, ("a",)), gateway={"uplink": UPLINK, **gateway})
+    using = Options(attached=inner, accept=dict.fromkeys(DEFAULTS, ("g", "h")))
+    with Lab(label, pairs, Options()) as lab:
+        lab.set_up({"a": using, "g": offering, "h": offering})
+        outside = lab.outsider("out")
+        for address in (OUTSIDE4, OUTSIDE6):
+            run(["ip", "-n", outside, "address", "add", address, "dev", "lo"])
+        host = Host.behind(lab["a"], lab.outsider("ha"), 1)
+        uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate("gh")}
+        trusting = [lab[name] for name in "agh"]
+        for node in trusting:
+            for other in trusting:
+                if other is not node:
+                    node.install_card(other)
+        relays = [lab["b"], lab["r"]]
+        for relay in relays:
+            relay.assign_addresses()
+        lab.start("router", nodes=relays).start(nodes=trusting)
+        for name in "gh":
+            lab["a"].wait_protected(lab[name])
+            lab[name].wait_protected(lab["a"])
+        made = WaysOut(lab, host, outside, uplinks)
+        made.wait_used("g", 90)
+        yield made

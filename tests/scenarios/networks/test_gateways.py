@@ -1,0 +1,220 @@
+"""Two gateways: clients and nodes reach the outside protected, and a way out that is dead is left."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import wait_until
+from tests.lab.gateways import OUTSIDE4, OUTSIDE6, UPLINK, Conversation, WaysOut, ways_out
+from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
+from tests.lab.net.traffic import Flow, wait_arrivals
+from tests.lab.observe.schemas import schema
+from tests.scenarios.expectations import assert_nothing_clear, captured
+
+LARGE = 2_000_000
+"""Bytes: more than a thousand segments, so that a path MTU that is wrong by one header stalls the transfer."""
+WITHDRAWN = 5.0
+"""Seconds in which a gateway whose uplink is dead is left."""
+SILENT = 2.0
+"""Seconds in which a gateway that died silently is left. rt/bench_gateway.py measures it."""
+
+
+@pytest.fixture(scope="module")
+def mesh() -> Iterator[WaysOut]:
+    with ways_out("gateways", probe=[OUTSIDE4, OUTSIDE6]) as made:
+        yield made
+
+
+@pytest.fixture
+def ready(mesh: WaysOut) -> Iterator[WaysOut]:
+    """Return the mesh with both gateways working; the nearer one is in use."""
+    yield mesh
+    mesh.heal()
+
+
+@pytest.fixture
+def flows(ready: WaysOut) -> Iterator[list[Flow]]:
+    """Let the host behind a send to the outside, by both IP versions."""
+    with ExitStack() as stack:
+        made = [stack.enter_context(ready.flow(version)) for version in (4, 6)]
+        for one in made:
+            wait_arrivals(one, 10)
+        yield made
+
+
+def test_clients_and_nodes_reach_the_outside_and_relays_see_esp_alone(ready: WaysOut) -> None:
+    a, client = ready.lab["a"], ready.host
+    ends = [(client.namespace, client.ipv4), (client.namespace, client.address), (a.namespace, a.address)]
+    with captured(ready.lab, "out") as captures:
+        for namespace, source in ends:
+            target = OUTSIDE6 if ":" in source else OUTSIDE4
+            with Flow((namespace, source), (ready.outside, target)) as flow:
+                wait_arrivals(flow, 20)
+            assert flow.result.lost == 0
+            done = traffic.tcp_stream((namespace, source), (ready.outside, target), LARGE)
+            assert done.octets == LARGE
+    assert_nothing_clear(captures)
+    assert captures["b"].counts[Kind.ESP] > 0
+
+
+def test_the_outside_sees_the_gateways_own_address(ready: WaysOut) -> None:
+    uplink, client = ready.uplinks["g"], ready.host
+    for source, target, seen in (
+        (client.ipv4, OUTSIDE4, uplink.inner[0]),
+        (client.address, OUTSIDE6, uplink.inner[1]),
+        (ready.lab["a"].address, OUTSIDE6, uplink.inner[1]),
+    ):
+        namespace = client.namespace if source != ready.lab["a"].address else ready.lab["a"].namespace
+        with traffic.udp_socket(ready.outside, target, 7020) as heard:
+            heard.settimeout(60)
+            with traffic.udp_socket(namespace, source) as sender:
+                sender.sendto(b"who am I", (target, 7020))
+            assert heard.recvfrom(100)[1][0] == seen
+
+
+def test_the_commands_say_which_way_out_is_used(ready: WaysOut) -> None:
+    using = json.loads(ready.lab["a"].meshsec("gateway", "status", "--json").stdout)
+    offering = json.loads(ready.lab["g"].meshsec("gateway", "status", "--json").stdout)
+    for view in (using, offering):
+        schema("meshsec-gateway-1").validate(view)
+    assert {(one["peer"], *one["ready"]) for one in using["ways_out"]} == {("g", "h")}
+    assert (using["gateway"]["uplink"], using["unwatched"]) == (None, "")
+    assert offering["gateway"] == {"uplink": UPLINK, "offers": ["0.0.0.0/0", "::/0"], "problems": []}
+
+
+def test_nobody_outside_reaches_into_the_mesh(ready: WaysOut) -> None:
+    assert _reaches_client(ready) == 0
+
+
+def test_the_table_of_the_uplink_comes_back_after_another_program_removed_it(ready: WaysOut) -> None:
+    g = ready.lab["g"]
+    g.run("nft", "flush", "ruleset")
+    g.wait_for("the table", lambda: "masquerade" in g.run("nft", "list", "ruleset").stdout, 60)
+
+
+def test_an_uplink_without_carrier_is_left_and_used_again(ready: WaysOut, flows: list[Flow]) -> None:
+    uplink = ready.uplinks["g"]
+    uplink.link.ends[1].down()
+    ready.wait_used("h", WITHDRAWN)
+    for flow in flows:
+        wait_arrivals(flow, 10)
+    problems = ready.lab["g"].control.ask("gateway")["gateway"]["problems"]
+    assert problems == [f"{UPLINK} has no carrier"]
+    uplink.fix()
+    ready.wait_used("g")
+    for flow in flows:
+        wait_arrivals(flow, 10)
+
+
+def test_a_gateway_that_lost_its_default_routes_is_left(ready: WaysOut, flows: list[Flow]) -> None:
+    ready.uplinks["g"].remove_defaults()
+    ready.wait_used("h", WITHDRAWN)
+    for flow in flows:
+        wait_arrivals(flow, 10)
+    assert "default route leads out" in ready.lab["g"].meshsec("doctor", check=False).stdout
+
+
+def test_a_gateway_whose_provider_forwards_nothing_is_left(ready: WaysOut, flows: list[Flow]) -> None:
+    ready.uplinks["g"].lose_outside()
+    ready.wait_used("h", WITHDRAWN + 1)
+    for flow in flows:
+        wait_arrivals(flow, 10)
+    assert "no answer from" in ready.lab["g"].meshsec("gateway", "status", check=False).stdout
+
+
+def test_a_gateway_that_dies_silently_is_left_at_once(ready: WaysOut, flows: list[Flow]) -> None:
+    link = ready.lab.link("b", "g")
+    link.ends[1].filter("drop")
+    ready.wait_used("h")
+    for flow in flows:
+        wait_arrivals(flow, 50)
+    link.ends[1].unfilter()
+    assert max(flow.result.longest_gap for flow in flows) <= SILENT, [flow.summary() for flow in flows]
+
+
+def test_a_gateway_that_is_turned_off_loses_nothing(ready: WaysOut, flows: list[Flow]) -> None:
+    g = ready.lab["g"]
+    g.meshsec("gateway", "off")
+    ready.wait_used("h")
+    for flow in flows:
+        wait_arrivals(flow, 50)
+    g.wait_for("no table", lambda: "meshsec_uplink" not in g.run("nft", "list", "tables").stdout, 60)
+    g.meshsec("gateway", "on")
+    ready.wait_used("g")
+    for flow in flows:
+        wait_arrivals(flow, 50)
+    assert max(flow.result.lost for flow in flows) == 0, [flow.summary() for flow in flows]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_flow_stays_with_its_gateway_while_that_lives(ready: WaysOut, version: int) -> None:
+    g, h = ready.lab["g"], ready.lab["h"]
+    near, far = (ready.uplinks[name].inner[0 if version == 4 else 1] for name in "gh")
+    g.meshsec("gateway", "off")
+    ready.wait_used("h")
+    with Conversation(ready, version, 7041) as first, Conversation(ready, version, 7042) as second:
+        assert first.seen_from() == far
+        g.meshsec("gateway", "on")
+        ready.wait_used("g")
+        assert [first.seen_from() for _ in range(5)] == [far] * 5
+        assert second.seen_from() == near, "a flow that begins takes the nearest"
+        ready.lab["a"].daemons.agent.kill()
+        assert first.seen_from() == far
+        ready.lab.heal()
+        assert (first.seen_from(), second.seen_from()) == (far, near), "also after meshsecd was restarted"
+        h.meshsec("gateway", "off")
+        ready.lab["a"].wait_for("no gateway that is ready", lambda: not _ready(ready), 60)
+        assert first.seen_from() == near
+        h.meshsec("gateway", "on")
+        ready.lab["a"].wait_for("h is ready again", lambda: _ready(ready), 60)
+        assert first.seen_from() == near, "what moved away stays away"
+
+
+def _ready(mesh: WaysOut) -> set[str]:
+    return {name for one in mesh.lab["a"].control.ask("status")["networks"] for name in one["ready"]}
+
+
+def test_a_gateway_whose_meshsecd_restarts_stays_the_way_out(ready: WaysOut, flows: list[Flow]) -> None:
+    daemon = ready.lab["g"].daemons.agent
+    daemon.kill()
+    daemon.start()
+    daemon.wait_ready()
+    for flow in flows:
+        wait_arrivals(flow, 100)
+    assert set(ready.used().values()) == {"g"}
+    assert max(flow.result.lost for flow in flows) <= 1, [flow.summary() for flow in flows]
+
+
+def test_with_both_gateways_dead_nothing_leaves_in_the_clear(ready: WaysOut) -> None:
+    with captured(ready.lab, "dead") as captures:
+        for name in "gh":
+            ready.lab[name].daemons.charon.kill()
+        client = ready.host
+        for source, target in ((client.ipv4, OUTSIDE4), (client.address, OUTSIDE6)):
+            assert traffic.send((client.namespace, source), target) == 5
+    assert_nothing_clear(captures)
+
+
+def test_without_the_uplinks_table_the_outside_reaches_into_the_mesh(mesh: WaysOut) -> None:
+    """The control. It ends meshsecd of the gateway, so no test with these nodes follows."""
+    g = mesh.lab["g"]
+    g.daemons.agent.kill()
+    g.run("nft", "delete", "table", "inet", "meshsec_uplink")
+    assert _reaches_client(mesh) > 0
+
+
+def _reaches_client(mesh: WaysOut) -> int:
+    """Send from outside to the client, by a route to its network through the gateway. Return what arrives."""
+    client, uplink = mesh.host, mesh.uplinks["g"]
+    route = ["ip", "-n", mesh.outside, "-6", "route"]
+    run([*route, "replace", client.networks[0], "via", uplink.inner[1]])
+    try:
+        with Flow((mesh.outside, OUTSIDE6), (client.namespace, client.address), port=7030) as flow:
+            wait_until("twenty datagrams are sent", lambda: flow.result.sent >= 20, [], 60)
+        return len(flow.result.arrivals)
+    finally:
+        run([*route, "del", client.networks[0]])
