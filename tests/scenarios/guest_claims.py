@@ -43,6 +43,8 @@ MORE = (
     "attacks/test_inside_the_sa.py::test_a_revoked_peer_that_heeds_no_delete_is_not_heard_any_more",
     "attacks/test_inside_the_sa.py::test_no_payload_of_a_peer_ends_or_moves_the_sa_of_another",
     "scenarios/networks/test_networks.py",
+    "scenarios/networks/test_cards.py",
+    "scenarios/networks/test_gateways.py",
     "scenarios/networks/test_keys.py",
     "scenarios/ike/test_libreswan.py",
     "scenarios/ike/test_libreswan_driven.py::test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed",

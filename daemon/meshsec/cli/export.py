@@ -21,6 +21,7 @@ from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.formats import chrony, drop_ins, overlayd, routers
+from meshsec.core.networks.claims import Claim
 from meshsec.core.networks.networks import Networks
 from meshsec.core.scheduling.profiles import Profile
 from meshsec.core.values.model import Address, Card, EspBackend, Network, Peer, peer_name
@@ -190,6 +191,9 @@ def _strongswan(app: App, backend: EspBackend) -> str:
 def _behind(configured: ConfiguredNetworks, peers: Mapping[str, Peer]) -> BehindNodes:
     networks = Networks()
     networks.configure((one.prefix for one in configured.own), configured.grants)
+    for name, peer in peers.items():
+        if peer.card.networks:
+            networks.claim(name, Claim(bool(peer.fleet), peer_name(name), peer.card.networks))
     return networks.behind(_cards_by_peer(peers))
 
 

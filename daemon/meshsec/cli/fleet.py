@@ -65,9 +65,12 @@ def init(name: str, passphrase: bool, directory: Path) -> None:
 @fleet.command
 @click.argument("card", nargs=-1, required=True)
 @click.option("--days", type=click.IntRange(1, 36500), help="How long the card is a member's; without: for ever.")
+@shown.networks_option
 @_passphrase
 @_directory
-def sign(card: tuple[str, ...], days: int | None, directory: Path, passphrase_stdin: bool) -> None:
+def sign(
+    card: tuple[str, ...], days: int | None, networks_allowed: bool | None, directory: Path, passphrase_stdin: bool
+) -> None:
     """Make the node whose CARD this is a member, and print the signed card for it.
 
     CARD is the card itself, '@FILE', or '-' for standard input.
@@ -77,7 +80,7 @@ def sign(card: tuple[str, ...], days: int | None, directory: Path, passphrase_st
         raise click.UsageError(
             "the card and the passphrase cannot both come from standard input: give the card, or @FILE"
         )
-    parsed = cards.parse(_text(given))
+    parsed = shown.decided(cards.parse(_text(given)), networks_allowed, "meshsec fleet sign")
     listed = fleet_key.trust_list(directory)
     if listed and parsed.fingerprint in listed.revoked:
         raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {parsed.fingerprint.hex()}`")
@@ -85,6 +88,8 @@ def sign(card: tuple[str, ...], days: int | None, directory: Path, passphrase_st
     signed = fleets.sign_card(_key(directory, passphrase_stdin), parsed, now, now + days * _DAY if days else 0)
     click.echo(fleets.card_text(signed))
     click.echo(f"{parsed.name}: {shown.addresses(parsed)}", err=True)
+    if parsed.networks:
+        click.echo(f"{parsed.name}: may speak for {shown.networks(parsed)}", err=True)
     click.echo(f"{parsed.name}: compare by voice: {shown.spoken(parsed)}", err=True)
 
 

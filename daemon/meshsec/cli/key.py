@@ -1,6 +1,7 @@
 """``meshsec key``: this node's own card."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ from meshsec.cli.app import App
 from meshsec.cli.cards import SCHEMA, described, view
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import facts, json_option, print_json
+from meshsec.core.config.networks import configured_networks
+from meshsec.core.networks.networks import DEFAULTS
 from meshsec.core.trust import card as cards
+from meshsec.core.trust.identity import IdentityError, checked_networks
+from meshsec.core.values.model import Card
 
 STATUS_SCHEMA = "meshsec-key-1"
 _RESTART = "restart meshsecd, and reload the router after `meshsec export`: SAs and rules stay"
@@ -25,14 +30,20 @@ def key() -> None:
 @key.command
 @click.option("--qr", is_flag=True, help="Draw the card as a QR code.")
 @click.option("--grouped", is_flag=True, help="Write the card in groups of four, for reading aloud.")
+@click.option("--networks", "with_networks", is_flag=True, help="Write on the card what this node asks to speak for.")
 @json_option
 @click.pass_obj
-def show(app: App, qr: bool, grouped: bool, as_json: bool) -> None:
-    """Print the card that other nodes add, and what follows from the key."""
+def show(app: App, qr: bool, grouped: bool, with_networks: bool, as_json: bool) -> None:
+    """Print the card that other nodes add, and what follows from the key.
+
+    With --networks it names the protected networks behind this node, and the way out if it is a gateway. Nodes that
+    allow them (`meshsec peer add --networks`, `meshsec fleet sign --networks`) need no [routing] accept.
+    """
+    card = _with_networks(app) if with_networks else app.card
     if as_json:
-        print_json({"schema": SCHEMA, **view(app.card)})
+        print_json({"schema": SCHEMA, **view(card)})
         return
-    values = described(app.card, grouped=grouped)
+    values = described(card, grouped=grouped)
     if qr:
         draw(str(values["card"]))
     facts(values)
@@ -92,6 +103,18 @@ def cancel(app: App) -> None:
     """Destroy the next key: the present one stays."""
     key_store.cancel(Path(app.settings.paths.key))
     click.echo(f"There is no next key. To forget it, {_RESTART}.")
+
+
+def _with_networks(app: App) -> Card:
+    """Return this node's card with the networks that it announces by its configuration."""
+    settings = app.settings
+    own = [one.prefix for one in configured_networks(settings.routing, settings.policy).own]
+    if settings.gateway.uplink:
+        own += [DEFAULTS[version] for version in settings.gateway.by(settings.gateway.uplink).versions]
+    try:
+        return replace(app.card, networks=checked_networks(own))
+    except IdentityError as error:
+        raise click.ClickException(f"{app.config}: {error} on a card; name others in [routing] accept") from error
 
 
 def _behind(app: App) -> list[str]:

@@ -36,15 +36,16 @@ def peer() -> None:
 @peer.command
 @click.argument("name")
 @click.argument("card", nargs=-1, required=True)
+@shown.networks_option
 @click.pass_obj
-def add(app: App, name: str, card: tuple[str, ...]) -> None:
+def add(app: App, name: str, card: tuple[str, ...], networks_allowed: bool | None) -> None:
     """Trust the node whose CARD this is, under the local NAME.
 
     CARD is the card itself, with or without spaces, '@FILE', or '-' for standard input. Another card with the same key
     takes the place of the one that is there. A card is refused when its IPv4 address is outside of mesh_prefixes, leads
     out of the mesh, or is another's.
     """
-    parsed = cards.parse(_card_text(" ".join(card)))
+    parsed = shown.decided(cards.parse(_card_text(" ".join(card))), networks_allowed, "meshsec peer add")
 
     def directly() -> dict[str, Any]:
         trust_store.add(app.peers_directory, name, parsed, app.card, trusted.around(app))
@@ -52,6 +53,8 @@ def add(app: App, name: str, card: tuple[str, ...]) -> None:
 
     answer = _change(app, "peer_add", {"name": name, "card": cards.render(parsed)}, directly)
     click.echo(f"{name} is trusted: {shown.addresses(parsed)}")
+    if parsed.networks:
+        click.echo(f"It may speak for {shown.networks(parsed)}")
     _warn_of_namesakes(answer.get("namesakes", ()), name, parsed)
     click.echo(f"Compare by voice: {shown.spoken(parsed)}")
 
@@ -59,13 +62,14 @@ def add(app: App, name: str, card: tuple[str, ...]) -> None:
 @peer.command("next")
 @click.argument("name", shell_complete=peer_names)
 @click.argument("card", nargs=-1, required=True)
+@shown.networks_option
 @click.pass_obj
-def next_key(app: App, name: str, card: tuple[str, ...]) -> None:
+def next_key(app: App, name: str, card: tuple[str, ...], networks_allowed: bool | None) -> None:
     """Trust the key whose CARD this is beside the present key of NAME, whose place it is to take.
 
     Both are in force, each with its address, until `meshsec peer end NAME`. CARD is given as to `peer add`.
     """
-    parsed = cards.parse(_card_text(" ".join(card)))
+    parsed = shown.decided(cards.parse(_card_text(" ".join(card))), networks_allowed, "meshsec peer next")
     _change(
         app,
         "peer_next",

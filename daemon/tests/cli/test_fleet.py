@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from ipaddress import ip_network
 from pathlib import Path
 
 import jsonschema
@@ -9,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from meshsec.core.trust import card as cards
+from meshsec.core.trust.identity import make_card
 
 Meshsec = Callable[..., Result]
 SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-fleet-1.json"
@@ -36,6 +38,24 @@ def _status(meshsec: Meshsec) -> dict[str, object]:
     assert len(view["fleets"]) == 1
     found: dict[str, object] = view["fleets"][0]
     return found
+
+
+def test_a_fleet_signs_networks_only_when_somebody_decided(
+    meshsec: Meshsec, boat: Meshsec, card: str, office: str
+) -> None:
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    known = cards.parse(card)
+    asking = cards.render(make_card("boat", known.public_key, known.ipv4, networks=[ip_network("::/0")]))
+    refused = meshsec("fleet", "sign", asking, "--directory", office)
+    assert refused.exit_code == 2
+    assert "meshsec fleet sign --networks` allows it" in refused.stderr
+    signed = meshsec("fleet", "sign", asking, "--networks", "--directory", office)
+    assert "boat: may speak for ::/0" in signed.stderr
+    assert boat("fleet", "join", fleet, signed.stdout.strip()).exit_code == 0, "it is the node's own card all the same"
+    assert meshsec("fleet", "join", fleet).exit_code == 0
+    assert meshsec("fleet", "take", signed.stdout.strip()).exit_code == 0
+    (member,) = json.loads(meshsec("peer", "list", "--json").stdout)["peers"]
+    assert (member["networks"], member["fleet"]) == (["::/0"], "rescue")
 
 
 def test_a_fleet_is_made_joined_and_a_member_revoked(meshsec: Meshsec, boat: Meshsec, card: str, office: str) -> None:

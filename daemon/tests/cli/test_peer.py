@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from ipaddress import ip_network
 from pathlib import Path
 
 import jsonschema
@@ -111,6 +112,41 @@ def test_list_and_show_print_the_cards(meshsec: Meshsec, card: str) -> None:
     assert peer["locator"] in meshsec("peer", "show", "my-boat").stdout
 
 
+def test_a_card_that_asks_to_speak_for_networks_is_taken_only_when_somebody_decided(
+    meshsec: Meshsec, card: str, peers: Path
+) -> None:
+    known = cards.parse(card)
+    asking = cards.render(make_card("boat", known.public_key, known.ipv4, networks=[ip_network("10.1.0.0/16")]))
+    refused = meshsec("peer", "add", "boat", asking)
+    assert refused.exit_code == 2
+    assert "asks to speak for 10.1.0.0/16" in refused.stderr
+    assert "meshsec peer add --networks` allows it, --no-networks trusts the node alone" in refused.stderr
+    assert not list(peers.glob("*.card"))
+    assert meshsec("peer", "add", "boat", asking, "--no-networks").exit_code == 0
+    assert (peers / "boat.card").read_text() == f"{card}\n"
+    added = meshsec("peer", "add", "boat", asking, "--networks")
+    assert "It may speak for 10.1.0.0/16" in added.stdout
+    assert (peers / "boat.card").read_text() == f"{asking}\n"
+    view = json.loads(meshsec("peer", "list", "--json").stdout)
+    jsonschema.validate(view, json.loads((SCHEMAS / "meshsec-peers-1.json").read_text()))
+    assert view["peers"][0]["networks"] == ["10.1.0.0/16"]
+    assert "10.1.0.0/16" in meshsec("peer", "show", "boat").stdout
+
+
+def test_a_node_writes_on_its_card_what_it_announces(meshsec: Meshsec, tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text() + '[gateway]\nuplink = "eth1"\nipv4 = "off"\n')
+    assert json.loads(meshsec("key", "show", "--json").stdout)["networks"] == []
+    view = json.loads(meshsec("key", "show", "--networks", "--json").stdout)
+    jsonschema.validate(view, json.loads((SCHEMAS / "meshsec-card-1.json").read_text()))
+    assert view["networks"] == ["10.9.0.0/16", "::/0"]
+    attached = ", ".join(f'{{ prefix = "10.{number}.0.0/16" }}' for number in range(1, 6))
+    config.write_text(config.read_text().replace('{ prefix = "10.9.0.0/16", distance = 2 }', attached))
+    refused = meshsec("key", "show", "--networks")
+    assert refused.exit_code == 1
+    assert "the card has 6 networks; allowed: 4 on a card; name others in [routing] accept" in refused.stderr
+
+
 def test_a_corrupt_card_is_reported_and_hides_no_other(meshsec: Meshsec, card: str, peers: Path) -> None:
     meshsec("peer", "add", "boat", card)
     (peers / "ship.card").write_text(FOREIGN[:-1])  # of two equal ones it would be told that the first is missing
@@ -138,7 +174,7 @@ def test_verify_compares_the_words_that_were_heard(meshsec: Meshsec, boat: Meshs
 def test_input_without_end_is_cut_off(meshsec: Meshsec) -> None:
     result = meshsec("peer", "add", "boat", "-", input="q" * 1_000_000)
     assert result.exit_code == 1
-    assert "the text has 4096 characters; a card has at most 126" in result.stderr
+    assert "the text has 4096 characters; a card has at most 237" in result.stderr
 
 
 def test_a_revoked_key_is_shown_and_refused_until_it_is_unrevoked(meshsec: Meshsec, card: str) -> None:

@@ -1,7 +1,7 @@
 """The text form of a card: vectors, and the typos of somebody who copies it."""
 
 import json
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import identity
 from meshsec.core.trust.card_typos import CHECKSUM_LENGTH, PREFIX, Damage, Slip
-from meshsec.core.values.model import Card
+from meshsec.core.values.model import Card, Network
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors/cards"
 VALID: list[dict[str, Any]] = json.loads((VECTORS / "valid.json").read_text())
@@ -22,6 +22,19 @@ INVALID: list[dict[str, str]] = json.loads((VECTORS / "invalid.json").read_text(
 
 TEXTS = st.sampled_from([vector["card"] for vector in VALID])
 SHORTEST: str = VALID[0]["card"]
+NETWORKS = st.one_of(
+    st.builds(
+        lambda number, length: IPv4Network((number >> (32 - length) << (32 - length), length)),
+        st.integers(0x0A000000, 0x0AFFFFFF),
+        st.integers(8, 32),
+    ),
+    st.builds(
+        lambda number, length: IPv6Network((number >> (128 - length) << (128 - length), length)),
+        st.integers(0x20010DB8 << 96, (0x20010DB9 << 96) - 1),
+        st.integers(3, 128),
+    ),
+    st.sampled_from([IPv4Network("0.0.0.0/0"), IPv6Network("::/0")]),
+)
 KEYS = [bytes.fromhex(vector["public_key"]) for vector in VALID]
 
 
@@ -42,6 +55,7 @@ def test_a_recorded_card_is_read_and_written(vector: dict[str, Any]) -> None:
         fingerprint=bytes.fromhex(vector["fingerprint"]),
         ipv4=IPv4Address(vector["ipv4"]) if vector["ipv4"] else None,
         by_secret=vector["by_secret"],
+        networks=tuple(map(ip_network, vector["networks"])),
     )
     assert (str(card.address), str(card.locator)) == (vector["address"], vector["locator"])
     assert identity.x25519_public(card.public_key).hex() == vector["x25519_public_key"]
@@ -60,9 +74,12 @@ def test_a_recorded_bad_card_is_refused_with_its_message(vector: dict[str, str])
     st.from_regex(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True),
     st.none() | st.integers(0x01000000, 0x7EFFFFFF).map(IPv4Address),
     st.booleans(),
+    st.lists(NETWORKS, max_size=identity.NETWORKS_MAX),
 )
-def test_every_card_comes_back(key: bytes, name: str, ipv4: IPv4Address | None, by_secret: bool) -> None:
-    card = identity.make_card(name, key, ipv4, by_secret=by_secret)
+def test_every_card_comes_back(
+    key: bytes, name: str, ipv4: IPv4Address | None, by_secret: bool, networks: list[Network]
+) -> None:
+    card = identity.make_card(name, key, ipv4, by_secret=by_secret, networks=networks)
     text = cards.render(card)
     assert len(text) <= cards.LONGEST
     assert cards.parse(text) == card

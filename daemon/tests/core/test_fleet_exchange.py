@@ -74,7 +74,7 @@ def test_a_thousand_cards_and_a_full_list_fit_in_a_line() -> None:
         (Summary, b'{"fleets": {"%s": {"list": 1, "cards": ["x"]}}}\n' % KEYS[0].hex().encode()),
         (Offer, b'{"lists": [], "cards": [%s], "lack": {}}\n' % b",".join([b'""'] * 1025)),
         (Answer, b'{"lists": ["", "", ""], "cards": []}\n'),
-        (Answer, b'{"lists": [], "cards": ["%s"]}\n' % (b"A" * 400)),
+        (Answer, b'{"lists": [], "cards": ["%s"]}\n' % (b"A" * 600)),
         (Answer, b"[" * 100_000 + b"\n"),
     ],
 )

@@ -39,10 +39,13 @@ class Sites:
 
 
 @contextmanager
-def connected(prefix: str) -> Iterator[Sites]:
-    """Start the mesh and yield it when each peer has a route to what is behind the other."""
+def connected(prefix: str, *, a_accepts: bool = True) -> Iterator[Sites]:
+    """Start the mesh and yield it when each peer has a route to what is behind the other.
+
+    Without ``a_accepts`` the configuration of a names no networks, so that it has no route.
+    """
     first, second = (Host("", number).networks for number in (1, 3))
-    a_options = Options(attached=first, accept=dict.fromkeys(second, ("c",)))
+    a_options = Options(attached=first, accept=dict.fromkeys(second if a_accepts else (), ("c",)))
     c_options = Options(attached=second, accept=dict.fromkeys(first, ("a",)))
     with Lab(prefix, [*line(names(3)), ("a", "m")], Options()) as lab:
         lab.set_up({"a": a_options, "c": c_options})
@@ -55,7 +58,7 @@ def connected(prefix: str) -> Iterator[Sites]:
         a.wait_protected(c)
         c.wait_protected(a)
         made = Sites(lab, hosts)
-        for node, networks in ((a, second), (c, first)):
+        for node, networks in ((a, second if a_accepts else ()), (c, first)):
             for network in networks:
                 node.wait_for(f"a route to {network}", partial(is_routed, node, network), 60)
         yield made

@@ -9,6 +9,7 @@ first channel.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from ipaddress import IPv6Address
 
 from meshsec.adapters.files.trust_store import TrustStoreError
@@ -67,7 +68,7 @@ def _checked(one: Membership, joined: Joined, trust: Trust) -> Check:
         return Check(name, Level.WARN, "the time of this node's own signed card has ended", _SIGN)
     if one.owns and any(one.of(card) is None for card in trust.own):
         return Check(name, Level.WARN, "a key of this node is not signed: peers know it by another alone", _SIGN)
-    if own and own.card != trust.own[0]:
+    if own and replace(own.card, networks=()) != trust.own[0]:
         return Check(name, Level.WARN, "its card has changed since it was signed: peers go by the old one", _SIGN)
     peers = sum(peer.fleet == one.fleet.name for peer in trust.peers.values())
     listed = f"list {one.list.number}, {len(one.list.revoked)} keys revoked" if one.list else "no list yet"

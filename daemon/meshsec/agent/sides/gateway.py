@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,11 +19,10 @@ from meshsec.core.channels import nft_uplink
 from meshsec.core.channels.events import Event, OwnNetworksSet
 from meshsec.core.config.gateway_settings import GatewaySettings
 from meshsec.core.config.routing_settings import AttachedNetwork
+from meshsec.core.networks.networks import DEFAULTS
 from meshsec.core.networks.uplink import UplinkFacts, problems
 from meshsec.core.values.gateway import Uplink
-from meshsec.core.values.model import Network
 
-DEFAULTS: dict[int, Network] = {4: ip_network("0.0.0.0/0"), 6: ip_network("::/0")}
 LINGER = 5.0
 """Seconds for which packets still pass after the way out was withdrawn: a message of the router takes that long to the
 farthest nodes, and until then they send here."""

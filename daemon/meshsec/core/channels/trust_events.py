@@ -1,5 +1,7 @@
 """What trust does to the channels: cards that are set and withdrawn, and the rules as read back."""
 
+from dataclasses import replace
+
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import endpoint, host, initiates
 from meshsec.core.channels.events import PeerRemoved, PeerSet, RulesObserved, TrustStoreRead
@@ -8,7 +10,9 @@ from meshsec.core.channels.overlay_events import take_from_overlay
 from meshsec.core.channels.progress import refresh, revoke
 from meshsec.core.channels.route_events import apply_route
 from meshsec.core.channels.situation import Situation
+from meshsec.core.networks.claims import Claim
 from meshsec.core.policy.limits import Backoff
+from meshsec.core.values.model import Card, peer_name
 
 
 def peer_set(known: Situation, event: PeerSet) -> None:
@@ -16,7 +20,9 @@ def peer_set(known: Situation, event: PeerSet) -> None:
     channel = known.opened(event.peer.key)
     channel.title, channel.fleet, channel.ipv4_doubt = event.peer.name, event.peer.fleet, event.peer.ipv4_doubt
     card, own = event.peer.card, event.peer.own
-    if channel.card == card and channel.own == own:
+    if channel.own == own and channel.card is not None and replace(channel.card, networks=card.networks) == card:
+        channel.card = card  # at most its networks changed: the SAs stay
+        _claim(known, channel, card)
         return
     _disown(known, channel, "its card changed")
     known.rules.unbar(channel.name)
@@ -26,6 +32,7 @@ def peer_set(known: Situation, event: PeerSet) -> None:
     channel.attempt.backoff = Backoff()
     channel.destination = host(endpoint(card, known.backend))
     known.names[card.address] = channel.name
+    _claim(known, channel, card)
     channel.handover.mode = known.overlay.mode(card.address)
     known.rules.changed()
     apply_route(known, channel, known.routes.watch(channel.destination, channel.name), known.now)
@@ -49,6 +56,14 @@ def rules_observed(known: Situation, event: RulesObserved) -> None:
     known.rules.observed(event.rules)
 
 
+def _claim(known: Situation, channel: Channel, card: Card | None) -> None:
+    """Take the networks on a peer's card, or that it has none any more."""
+    networks = card.networks if card is not None else ()
+    claim = Claim(bool(channel.fleet), peer_name(channel.title), networks) if networks else None
+    if known.networks.claim(channel.name, claim):
+        known.rules.changed()
+
+
 def _disown(known: Situation, channel: Channel, why: str) -> None:
     card = channel.card
     if card is None or channel.destination is None:
@@ -58,6 +73,7 @@ def _disown(known: Situation, channel: Channel, why: str) -> None:
     channel.route = None
     channel.fire(known.now, Trigger.ROUTE_LOST, why)
     channel.card = channel.connection = None
+    _claim(known, channel, None)
     known.rules.keep_closed(card)
     channel.sas.disowned = True
     revoke(known, channel)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv6Network, ip_address
+from ipaddress import ip_address
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
 from meshsec.core.config.kinds import Prefix
 from meshsec.core.networks.networks import originators
-from meshsec.core.trust.identity import NAME_RULE, checked_name
+from meshsec.core.trust.identity import NAME_RULE, SELF_CERTIFYING, checked_name
 from meshsec.core.values.definition import Rule, Wrong
 from meshsec.core.values.model import Address, Card, Network
 
@@ -48,10 +48,6 @@ class AcceptedNetwork(Struct, frozen=True):
             if version and not isinstance(sender, str) and sender.version != version:
                 rule = f"an originator of the network's family, IPv{version}, or a peer's name"
                 yield ("from", index), rule
-
-
-SELF_CERTIFYING = IPv6Network("fc00::/8")
-"""Where the addresses of nodes lie, each of which follows from its node's key."""
 
 
 def overlaps(accepted: Iterable[AcceptedNetwork], own: Iterable[Network]) -> Iterator[tuple[int, str]]:

@@ -149,7 +149,7 @@ def _networks(facts: Facts) -> list[Check]:
         found = f"user data to and from {', '.join(facts.unprotected_networks)} crosses the mesh in the clear"
         fix = "take them out of the policy's open_networks, on both nodes: what is not open is protected"
         checks.append(Check("open networks", Level.WARN, found, fix))
-    if facts.networks:
+    if facts.networks or facts.network_problems:
         fix = "see `meshsec explain NETWORK`, and [routing] attached in the meshsec.toml of the peer"
         fine = f"all {facts.networks} are reached protected"
         checks += judged("networks of peers", "; ".join(facts.network_problems), fine, fix, Level.WARN)

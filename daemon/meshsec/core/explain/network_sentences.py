@@ -10,7 +10,7 @@ from meshsec.core.channels.situation import Situation
 from meshsec.core.explain.networks_view import foreign_announcements, shown_network
 from meshsec.core.networks.choice import NO_ROUTE, Candidate
 from meshsec.core.networks.networks import originators
-from meshsec.core.values.model import Network
+from meshsec.core.values.model import Network, peer_name
 from meshsec.core.values.networks import OtherRoute
 
 
@@ -61,6 +61,11 @@ def of_peer(known: Situation, channel: Channel) -> Iterator[str]:
         if known.networks.may_speak(network, channel.title, card):
             yield _of_peer(known, network, channel)
     yield from (
+        f"Its card asks to speak for {network}, which does not count: {why}."
+        for (peer, network), why in known.networks.refused.items()
+        if peer == peer_name(channel.title)
+    )
+    yield from (
         f"It announces {one.network} and may not speak for it, so this node does not use that."
         for one in foreign_announcements(known, channel)
     )
@@ -77,7 +82,7 @@ def _sentences(
         yield f"{network} is behind this node, which announces it to the mesh."
         return
     named = ", ".join(map(str, known.networks.grants[network]))
-    yield f"{network} is behind other nodes: {named} may speak for it ([routing] accept)."
+    yield f"{network} is behind other nodes: {named} may speak for it ([routing] accept, or the card)."
     yield from _announcers(known, network)
     yield from _strangers(known, network)
     yield _use(view)

@@ -18,8 +18,12 @@ def networks(known: Situation) -> list[dict[str, Any]]:
 
 
 def problems(known: Situation) -> Iterator[str]:
-    """Yield a sentence for each network that cannot be reached protected."""
+    """Yield a sentence for each network that cannot be reached protected, or does not count on a peer's card."""
     yield from (f"{one['network']}: {one['problem']}" for one in networks(known) if one["problem"])
+    yield from (
+        f"{network} on the card of {peer} does not count: {why}"
+        for (peer, network), why in known.networks.refused.items()
+    )
 
 
 def unheeded(known: Situation) -> list[str]:

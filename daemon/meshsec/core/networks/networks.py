@@ -7,14 +7,17 @@ another gateway is chosen: one route of the kernel changes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ipaddress import IPv6Address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 
+from meshsec.core.networks.claims import Claim, Grants, granted
 from meshsec.core.networks.flow_marks import FlowMarks
 from meshsec.core.values.model import Address, Card, Network, peer_name
 from meshsec.core.values.networks import Announcement, BehindNodes, Speaker, TunnelRoute
 
 DEVICE = "meshsec-nets"
 """The tunnel's device."""
+DEFAULTS: Mapping[int, Network] = {4: IPv4Network("0.0.0.0/0"), 6: IPv6Network("::/0")}
+"""The way out by IP version."""
 MAX_STRANGERS = 4096
 """Announcements of networks for which nobody may speak: they are kept to be shown, up to this number."""
 
@@ -27,8 +30,12 @@ class Networks:
         """The tunnel's device; empty: no networks were protected on this node since meshsecd's start."""
         self.own: tuple[Network, ...] = ()
         """The protected networks behind this node."""
-        self.grants: Mapping[Network, tuple[str | Address, ...]] = {}
+        self.grants: Grants = {}
         """Who may speak for a network, by a peer's name or one of its addresses."""
+        self.refused: Mapping[tuple[str, Network], str] = {}
+        """The networks on peers' cards that do not count, by peer and network, with the reason."""
+        self._configured: Grants = {}
+        self._claims: dict[str, Claim] = {}
         self.silent: frozenset[Address] = frozenset()
         """The peers whose gateways do not answer, by their addresses."""
         self.installed: frozenset[TunnelRoute] = frozenset()
@@ -47,14 +54,30 @@ class Networks:
             yield from announcers.values()
         yield from self._strangers.values()
 
-    def configure(self, own: Iterable[Network], grants: Mapping[Network, tuple[str | Address, ...]]) -> None:
+    def configure(self, own: Iterable[Network], grants: Grants) -> None:
         """Take the operator's words; before the first event."""
-        self.grants = grants
+        self._configured = grants
         self.take_own(own)
+
+    def claim(self, channel: str, claim: Claim | None) -> bool:
+        """Take what the card of a channel's peer asks to speak for; None: nothing. Return whether that changes who may.
+
+        Most cards ask for nothing, and cost nothing here.
+        """
+        if self._claims.get(channel) == claim:
+            return False
+        self._claims.pop(channel, None)
+        if claim is not None:
+            self._claims[channel] = claim
+        self.take_own(self.own)
+        return True
 
     def take_own(self, own: Iterable[Network]) -> None:
         """Take the protected networks behind this node, which change when it becomes a gateway."""
         self.own = tuple(own)
+        found = granted(self._configured, self._claims.values(), self.own)
+        self.grants, self.refused = found.grants, found.refused
+        self._sort_again()
         if self.own or self.grants:
             self.device = DEVICE
         self.changed()
@@ -112,6 +135,19 @@ class Networks:
         for one in announcements:
             self.put(one)
 
+    def _sort_again(self) -> None:
+        """Keep each announcement where it belongs, now that others may speak."""
+        known = [*self]
+        self._granted, self._strangers = {}, {}
+        for one in known:
+            self._keep(one)
+
+    def _keep(self, one: Announcement) -> None:
+        if one.network in self.grants:
+            self._granted.setdefault(one.network, {})[one.originator] = one
+        elif len(self._strangers) < MAX_STRANGERS:
+            self._strangers[one.network, one.originator] = one
+
     def _heard_of(self, network: Network) -> None:
         self._kept = (self._kept or frozenset()) - {network}
 
@@ -120,9 +156,7 @@ class Networks:
         if one.network in self.grants:
             self.changed()
             self._heard_of(one.network)
-            self._granted.setdefault(one.network, {})[one.originator] = one
-        elif len(self._strangers) < MAX_STRANGERS:
-            self._strangers[one.network, one.originator] = one
+        self._keep(one)
 
     def remove(self, network: Network, originator: Address) -> None:
         """Forget an announcement that was withdrawn."""

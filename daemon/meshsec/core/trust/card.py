@@ -4,18 +4,20 @@ from ipaddress import IPv4Address
 
 from bech32m.codecs import CHARSET, DecodeError, Encoding, bech32_encode, convertbits
 
+from meshsec.core.trust import card_networks
 from meshsec.core.trust.card_typos import CHECKSUM_LENGTH, PREFIX, Damage, Slip, find, foreign, is_intact
 from meshsec.core.trust.identity import KEY_LENGTH, IdentityError, make_card
 from meshsec.core.values.model import Card
 
 VERSION = 1
-LONGEST = 126
-"""Characters of a card with an IPv4 address and a name of 32 characters."""
+LONGEST = 237
+"""Characters of a card with an IPv4 address, the most networks, and a name of 32 characters."""
 GROUP = 4
 
 _HAS_IPV4 = 0x01
 _BY_SECRET = 0x02
-_FLAGS = _HAS_IPV4 | _BY_SECRET
+_HAS_NETWORKS = 0x04
+_FLAGS = _HAS_IPV4 | _BY_SECRET | _HAS_NETWORKS
 _SHORTEST = 70
 _TEXT_LIMIT = 1024
 """Characters of input, with its spaces, that are looked at."""
@@ -32,8 +34,9 @@ class CardError(ValueError):
 def render(card: Card) -> str:
     """Return the card as one line of lower-case characters."""
     ipv4 = b"" if card.ipv4 is None else card.ipv4.packed
-    flags = (_HAS_IPV4 if ipv4 else 0) | (_BY_SECRET if card.by_secret else 0)
-    octets = bytes([VERSION, flags]) + card.public_key + ipv4 + card.name.encode("ascii")
+    networks = card_networks.encode(card.networks) if card.networks else b""
+    flags = (_HAS_IPV4 if ipv4 else 0) | (_BY_SECRET if card.by_secret else 0) | (_HAS_NETWORKS if networks else 0)
+    octets = bytes([VERSION, flags]) + card.public_key + ipv4 + networks + card.name.encode("ascii")
     return bech32_encode(PREFIX[:-1], bytes(convertbits(octets, 8, 5)), Encoding.BECH32M)
 
 
@@ -74,9 +77,12 @@ def _card_of(octets: bytes) -> Card:
             f"the card ends after octet {len(octets)}; with its flags the name begins after octet {name_at}"
         )
     ipv4 = IPv4Address(octets[fixed:name_at]) if flags & _HAS_IPV4 else None
-    name = octets[name_at:].decode("ascii", "backslashreplace")
     try:
-        return make_card(name, octets[2:fixed], ipv4, by_secret=bool(flags & _BY_SECRET))
+        networks, taken = card_networks.decode(octets[name_at:]) if flags & _HAS_NETWORKS else ((), 0)
+        name = octets[name_at + taken :].decode("ascii", "backslashreplace")
+        return make_card(name, octets[2:fixed], ipv4, by_secret=bool(flags & _BY_SECRET), networks=networks)
+    except card_networks.NetworksError as error:
+        raise CardError(f"the card's networks: {error}") from None
     except IdentityError as error:
         raise CardError(str(error)) from None
 

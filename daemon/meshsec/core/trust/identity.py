@@ -8,17 +8,22 @@ of the X25519 form, so that nobody can claim an address without its key.
 import re
 from collections.abc import Callable, Iterable
 from hashlib import sha256, sha512
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from meshsec.core.values.model import Card
+from meshsec.core.values.model import Card, Network
 
 KEY_LENGTH = 32
 """Octets of a seed and of a public key, in both forms (RFC 8032, section 5.1; RFC 7748, section 5)."""
 NAME_RULE = "1 to 32 characters of a-z, 0-9 and '-', the first and the last not '-'"
 IPV4_RULE = "a unicast IPv4 address outside 0/8, 127/8, 169.254/16 and 240/4"
+SELF_CERTIFYING = IPv6Network("fc00::/8")
+"""Where the addresses of nodes lie, each of which follows from its node's key."""
+NETWORKS_MAX = 4
+"""Networks on a card, which people read out: a LAN and the way out in both IP versions."""
+NETWORK_RULE = f"a unicast network outside {SELF_CERTIFYING}, 127/8, 169.254/16 and fe80::/10"
 
 _ADDRESS_OCTET = 0xFC
 _LOCATOR_OCTET = 0xFD
@@ -101,7 +106,14 @@ def stale_addresses(assigned: Iterable[IPv4Address | IPv6Address], own: Iterable
     return frozenset(nodes | {locator_of(one) for one in nodes} & others)
 
 
-def make_card(name: str, public_key: bytes, ipv4: IPv4Address | None = None, *, by_secret: bool = False) -> Card:
+def make_card(
+    name: str,
+    public_key: bytes,
+    ipv4: IPv4Address | None = None,
+    *,
+    by_secret: bool = False,
+    networks: Iterable[Network] = (),
+) -> Card:
     """Return the card of a node, with all that follows from its key. Raises IdentityError."""
     address = address_of(x25519_public(public_key))
     if not is_mesh_address(address):
@@ -114,7 +126,21 @@ def make_card(name: str, public_key: bytes, ipv4: IPv4Address | None = None, *, 
         fingerprint=sha256(public_key).digest(),
         ipv4=None if ipv4 is None else checked_ipv4(ipv4),
         by_secret=by_secret,
+        networks=checked_networks(networks),
     )
+
+
+def checked_networks(networks: Iterable[Network]) -> tuple[Network, ...]:
+    """Return the networks of a card in order. Raises IdentityError if a node may not ask to speak for them."""
+    found = sorted(set(networks), key=lambda one: (one.version, one))
+    if len(found) > NETWORKS_MAX:
+        raise IdentityError(f"the card has {len(found)} networks; allowed: {NETWORKS_MAX}")
+    for one in found:
+        first = one.network_address
+        inside = one.prefixlen and one.version == SELF_CERTIFYING.version and one.overlaps(SELF_CERTIFYING)
+        if inside or first.is_multicast or first.is_link_local or first.is_loopback:
+            raise IdentityError(f"the network is {one}; allowed: {NETWORK_RULE}")
+    return tuple(found)
 
 
 def checked_name(name: str) -> str:

@@ -85,6 +85,8 @@ class Card:
     ipv4: IPv4Address | None = None
     by_secret: bool = False
     """Its IKE daemon has no Ed25519: it authenticates by the pair's secret (ADR 0042)."""
+    networks: tuple[Network, ...] = ()
+    """What it asks to speak for (ADR 0062)."""
 
 
 @dataclass(frozen=True, slots=True)
