@@ -114,6 +114,17 @@ def test_networks_behind_the_gateway_use_the_uplink_where_they_are_named(
     assert gateway.seen(LAN4, gateway.lan) == expected
 
 
+def test_what_does_not_leave_by_the_uplink_keeps_its_address(gateway: Gateway) -> None:
+    gateway.apply(Way.NAT, Way.NAT)
+    ip("-n", gateway.lan, "address", "add", OUT4, "dev", "lo")
+    ip("route", "add", f"{OUT4}/32", "via", LAN4)
+    ends = listening(gateway.lan, ip_address(OUT4), 9), listening(gateway.client, ip_address(CLIENT4), 10)
+    with ends[0] as heard, ends[1] as out:
+        out.sendto(b"user data", (OUT4, 9))
+        heard.settimeout(PATIENCE)
+        assert heard.recvfrom(64)[1][0] == CLIENT4
+
+
 @pytest.mark.parametrize("way", [Way.NAT, Way.ROUTE])
 def test_nobody_outside_begins_a_flow_into_the_mesh(gateway: Gateway, way: Way) -> None:
     assert gateway.reaches(CLIENT4, gateway.client), "the control: there is no table yet"

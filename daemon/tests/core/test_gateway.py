@@ -90,6 +90,19 @@ def test_a_gateway_is_silent_after_enough_requests_and_back_after_enough_answers
     assert not watch.silence.silent
 
 
+def test_answers_before_it_fell_silent_again_do_not_count() -> None:
+    watch = Watch()
+    watch.look(sent=1)
+    for _ in range(LIMIT):
+        watch.look()
+    for _ in range(AGAIN - 1):
+        watch.silence.answered(NEAR)
+    for _ in range((LIMIT + 1) * REST):
+        watch.look()
+    watch.silence.answered(NEAR)
+    assert watch.silence.silent == {NEAR}
+
+
 def test_answers_that_come_late_are_answers() -> None:
     watch = Watch()
     for _ in range(10 * LIMIT):

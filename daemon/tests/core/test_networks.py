@@ -19,6 +19,7 @@ from meshsec.core.channels.events import (
     GatewaysSilent,
     IkeDaemonDown,
     IkeDaemonUp,
+    OwnNetworksSet,
     PeerRemoved,
     PeerSet,
     RouteSet,
@@ -31,7 +32,7 @@ from meshsec.core.explain.network_sentences import asked_network, containing, ex
 from meshsec.core.explain.networks_view import networks, unheeded
 from meshsec.core.explain.views import plan
 from meshsec.core.networks.choice import NEARER, Candidate, choose
-from meshsec.core.networks.flow_marks import BASE, LAST, FlowMarks
+from meshsec.core.networks.flow_marks import BASE, LAST, MAX, FlowMarks
 from meshsec.core.networks.mtu import IPV6_MINIMUM, inner_mtu
 from meshsec.core.networks.networks import MAX_STRANGERS, Networks
 from meshsec.core.policy.policy import DEFAULT
@@ -136,6 +137,45 @@ def test_a_gateway_that_does_not_answer_is_left_while_another_one_answers() -> N
     }, "none answers, so the nearest is used"
 
 
+def test_becoming_a_gateway_changes_the_rules_and_needs_a_tunnel() -> None:
+    made = Driver(NODE, structs.replace(DEFAULT, initiator_jitter=0.0))
+    made.ready(NEAR)
+    actions = made.tell(OwnNetworksSet((DEFAULT_ROUTE,)))
+    (rules,) = (one.rules.behind for one in actions if isinstance(one, ApplyRules))
+    assert (rules.device, rules.own) == (DEVICE, (DEFAULT_ROUTE,))
+    actions = made.succeed(*actions)
+    hosts = {IPv6Network(card(NEAR).address), IPv4Network(str(card(NEAR).ipv4))}
+    assert {one.destination for one in wanted(actions) or ()} == hosts
+    made.succeed(*actions)
+    (rules,) = (one.rules.behind for one in made.tell(OwnNetworksSet(())) if isinstance(one, ApplyRules))
+    assert (rules.device, rules.own) == (DEVICE, ()), "the device is there, so its packets are judged on"
+
+
+def test_no_more_than_some_gateways_keep_flows_and_those_are_the_nearest() -> None:
+    made = Driver(NODE, structs.replace(DEFAULT, initiator_jitter=0.0))
+    numbers = range(10, 10 + MAX + 2)
+    made.engine.known.networks.configure((), {DEFAULT_ROUTE: tuple(f"n{number}" for number in numbers)})
+    made.ready(*numbers)
+    for number in numbers:
+        protect(made, number, 20 - (number - 10))
+        made.succeed(*made.tell(AnnouncementSet(announced(number, DEFAULT_ROUTE))))
+    assert set(flows(made)) == {card(number).address for number in numbers[2:]}
+
+
+def test_a_mark_that_ended_is_not_learnt_again_from_what_was_read_before() -> None:
+    made = driver(default=("n5", "n6"))
+    protect(made, NEAR, 1)
+    protect(made, FAR, 4)
+    both = (announced(FAR, DEFAULT_ROUTE), announced(NEAR, DEFAULT_ROUTE))
+    made.succeed(*made.tell(AnnouncementsReset(both)))
+    near, before = card(NEAR).address, made.engine.known.networks.installed
+    ended = flows(made)[near]
+    made.succeed(*made.tell(GatewaysSilent(frozenset({near}))))
+    made.succeed(*made.tell(TunnelObserved(before)))
+    made.succeed(*made.tell(GatewaysSilent(frozenset())))
+    assert flows(made)[near] != ended
+
+
 def test_a_restarted_meshsecd_keeps_the_marks_of_its_predecessor() -> None:
     made = Driver(NODE, structs.replace(DEFAULT, initiator_jitter=0.0))
     made.engine.known.networks.configure((), {DEFAULT_ROUTE: ("n5",)})
@@ -210,9 +250,9 @@ def test_networks_behind_this_node_reach_peers_themselves_through_the_tunnel() -
     assert all(one.forwarded for one in routes)
 
 
-def changing_keys(own: tuple[str, ...] = ()) -> Driver:
+def changing_keys(*speakers: str, own: tuple[str, ...] = ()) -> Driver:
     """Return an engine whose node and whose peer n5 both have a next key (ADR 0041)."""
-    made = driver(own, network=("n5",))
+    made = driver(own, network=speakers or ("n5",))
     following, other = card(NEAR, key=8), card(NODE, key=7)
     made.engine.known.rules.next_node = other
     for mine, suffix in ((None, ""), (other, "^")):
@@ -232,12 +272,14 @@ def test_a_peer_with_two_keys_is_one_speaker_with_two_tunnels_whichever_key_of_t
 
 
 def test_only_channels_of_this_nodes_present_key_lead_to_a_network() -> None:
-    made = changing_keys()
-    made.succeed(*made.tell(RouteSet(route(NEAR)), AnnouncementSet(announced(NEAR))))
-    made.tell(SasObserved("n5^", (ike_sa("n5^", "1", established_at=made.now),)))
-    assert entry(made, NETWORK)["problem"] == "n5 is negotiating; user data for it is dropped"
-    made.tell(SasObserved("n5", (ike_sa("n5", "2", established_at=made.now),)))
-    assert entry(made, NETWORK)["problem"] == ""
+    """Packets leave from the present key's address, which the SA of the next key does not take."""
+    made = changing_keys("n5", "n6")
+    protect(made, FAR, 9)
+    made.succeed(*made.tell(RouteSet(route(NEAR)), AnnouncementSet(announced(NEAR)), AnnouncementSet(announced(FAR))))
+    made.succeed(*made.tell(SasObserved("n5^", (ike_sa("n5^", "1", established_at=made.now),))))
+    assert entry(made, NETWORK)["peer"] == "n6"
+    made.succeed(*made.tell(SasObserved("n5", (ike_sa("n5", "2", established_at=made.now),))))
+    assert entry(made, NETWORK)["peer"] == "n5"
 
 
 def test_an_address_that_two_keys_share_has_one_route_through_the_key_that_carries() -> None:

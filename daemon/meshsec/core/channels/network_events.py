@@ -51,8 +51,7 @@ def gateways_silent(known: Situation, event: GatewaysSilent) -> None:
 
 def tunnel_observed(known: Situation, event: TunnelObserved) -> None:
     """Take the routes into the tunnel as read back."""
-    if known.networks.wanted is None:
-        known.networks.flows.learn({one.peer: one.mark for one in event.routes if one.mark})
+    known.networks.flows.learn({one.peer: one.mark for one in event.routes if one.mark})
     known.networks.installed = event.routes
     known.networks.changed()
 

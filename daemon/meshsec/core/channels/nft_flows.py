@@ -6,14 +6,14 @@ from typing import Final
 
 from meshsec.core.channels.nft_networks import PRIVATE
 from meshsec.core.channels.nft_text import chain, prefixes, set_of
-from meshsec.core.networks.flow_marks import BASE
+from meshsec.core.networks.flow_marks import BASE, LAST
 from meshsec.core.networks.networks import DEVICE
 from meshsec.core.values.model import Network
 from meshsec.core.values.networks import TunnelRoute
 
 TABLE: Final = "meshsec_flows"
 _FAMILIES = {4: "ip", 6: "ip6"}
-_OURS = f"ct mark and 0xffff0000 {{ 0x0, {BASE:#x} }}"
+_OURS = f"ct mark {{ 0x0, {BASE:#x}-{LAST:#x} }}"
 """A flow that another program has marked is that program's."""
 
 
@@ -66,4 +66,4 @@ def _beginning(version: int, routes: Iterable[TunnelRoute]) -> list[str]:
     mark = next((one.mark for one in defaults if one.mark and one.peer == used), 0)
     family = _FAMILIES[version]
     outside = f"{family} daddr != {PRIVATE[version]} {family} daddr != @inside{version}"
-    return [f"{outside} ct direction original {_OURS} ct mark != @living ct mark set {mark:#x}"] if mark else []
+    return [f"{outside} {_OURS} ct mark != @living ct mark set {mark:#x}"] if mark else []

@@ -173,8 +173,9 @@ def _gateway(facts: Facts) -> list[Check]:
     checks = []
     if facts.uplink:
         fix = f"give {facts.uplink} carrier and a default route, or choose another uplink: `meshsec gateway on NAME`"
-        problem = f"{'; '.join(facts.gateway_problems)}; peers use another way out" if facts.gateway_problems else ""
-        checks += judged("gateway", problem, f"offers the way out by {facts.uplink}", fix, Level.WARN)
+        checks += judged(
+            "gateway", "; ".join(facts.gateway_problems), f"offers the way out by {facts.uplink}", fix, Level.WARN
+        )
     if facts.gateways_unwatched:
         found = f"{facts.gateways_unwatched}; a gateway that dies is noticed by the routing alone, in seconds"
         checks.append(Check("watch of gateways", Level.WARN, found, "sysctl --system"))

@@ -14,7 +14,7 @@ Grants = Mapping[Network, tuple[str | Address, ...]]
 """Who may speak for a network, by a peer's name or one of its addresses."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """The networks on a peer's card."""
 
@@ -37,7 +37,7 @@ def granted(configured: Grants, claims: Iterable[Claim], own: Collection[Network
     found = {network: list(peers) for network, peers in configured.items()}
     refused: dict[tuple[str, Network], str] = {}
     by_rank: dict[bool, list[tuple[str, Network]]] = {False: [], True: []}
-    for claim in sorted(claims, key=lambda one: (one.by_fleet, one.peer)):
+    for claim in sorted(claims, key=lambda one: one.peer):
         by_rank[claim.by_fleet] += [(claim.peer, network) for network in claim.networks]
     for rank in by_rank.values():
         taken = [(network, f"for which {', '.join(map(str, peers))} may speak") for network, peers in found.items()]

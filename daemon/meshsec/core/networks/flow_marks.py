@@ -31,7 +31,7 @@ class FlowMarks:
         return dict(self._marks)
 
     def learn(self, marks: dict[IPv6Address, int]) -> None:
-        """Take the marks that a predecessor used, so that its flows stay."""
+        """Take the marks in the kernel for gateways that have none here: a predecessor's, whose flows stay."""
         self._marks = {**marks, **self._marks}
         self._last = max([self._last, *marks.values()])
 
