@@ -107,6 +107,8 @@ class WaysOut:
         self.lab.heal()
         for uplink in self.uplinks.values():
             uplink.fix()
+            if uplink.gateway.control.ask("gateway")["gateway"]["uplink"] is None:
+                uplink.gateway.meshsec("gateway", "on")
             uplink.gateway.wait_protected(self.lab["a"], 120)
         self.wait_used("g", 120)
 

@@ -64,13 +64,13 @@ pytestmark = needs_root
 __all__ = ["between"]
 
 PASSED = "passed"
-_MARK = 0xBEEF
+MARK = 0xBEEF
 """Flow label or IPv4 identification by which the table behind the wall recognises a tested packet."""
-_BEHIND = f"""table inet behind {{
+BEHIND_THE_WALL = f"""table inet behind {{
   counter {PASSED} {{ }}
   chain in {{ type filter hook input priority 300; jump count; }}
   chain out {{ type filter hook postrouting priority 300; jump count; }}
-  chain count {{ ip6 flowlabel {_MARK} counter name {PASSED}; ip id {_MARK} counter name {PASSED}; }}
+  chain count {{ ip6 flowlabel {MARK} counter name {PASSED}; ip id {MARK} counter name {PASSED}; }}
 }}"""
 
 NEIGHBOUR, OWN_LINK, ALL_NODES, ROUTERS = (IPv6Address(text) for text in ("fe80::2", "fe80::1", "ff02::1", "ff02::6d"))
@@ -155,7 +155,7 @@ def hardware(space: str | None, device: str) -> str:
 @pytest.fixture
 def judge(between: Between) -> Iterator[Judge]:
     """Give a judge with listeners on the IKE ports at both ends, so that no kernel answers with an error."""
-    subprocess.run(["nft", _BEHIND], check=True)
+    subprocess.run(["nft", BEHIND_THE_WALL], check=True)
     ip("route", "add", f"{STRANGER4}/32", "dev", "mesh0")
     with contextlib.ExitStack() as stack:
         for space, port in itertools.product((None, between.stranger), (500, 4500)):
@@ -165,8 +165,8 @@ def judge(between: Between) -> Iterator[Judge]:
 
 def plain(source: object, target: object, **fields: Any) -> Packet:
     if ip_address(str(target)).version == 4:
-        return IP(src=str(source), dst=str(target), id=_MARK, **fields)
-    return IPv6(src=str(source), dst=str(target), fl=_MARK, **fields)
+        return IP(src=str(source), dst=str(target), id=MARK, **fields)
+    return IPv6(src=str(source), dst=str(target), fl=MARK, **fields)
 
 
 def udp(source: object, target: object, from_port: int = 9, to_port: int = 9) -> Packet:

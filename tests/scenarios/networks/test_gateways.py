@@ -165,9 +165,11 @@ def test_a_flow_stays_with_its_gateway_while_that_lives(ready: WaysOut, version:
         ready.lab["a"].daemons.agent.kill()
         assert first.seen_from() == far
         ready.lab.heal()
+        ready.lab["a"].wait_for("h is ready", lambda: _ready(ready) == {"h"}, 60)
         assert (first.seen_from(), second.seen_from()) == (far, near), "also after meshsecd was restarted"
         h.meshsec("gateway", "off")
         ready.lab["a"].wait_for("no gateway that is ready", lambda: not _ready(ready), 60)
+        ready.wait_used("g")
         assert first.seen_from() == near
         h.meshsec("gateway", "on")
         ready.lab["a"].wait_for("h is ready again", lambda: _ready(ready), 60)
