@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from meshsec.core.config import overlay_settings, scheduling_settings
-from meshsec.core.config.gateway_settings import GatewaySettings
+from meshsec.core.config.gateway_settings import NEEDS_OLSRV2D, GatewaySettings
 from meshsec.core.config.kinds import FilePath, NodeName, SocketPath
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import Radios
-from meshsec.core.config.routing_settings import RoutingSettings
+from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
 from meshsec.core.config.scheduling_settings import Profiles, SchedulingSettings, SchedulingTable, only_stock
 from meshsec.core.config.time_settings import TimeSettings
 from meshsec.core.policy.policy import Policy, PolicyError, decode_policy
@@ -240,6 +240,8 @@ def decode(
         reading.note(("policy", "data_plane"), overlay_settings.NOT_ENABLED)
     if found.gateway.uplink and found.gateway.uplink in found.routing.interfaces:
         reading.refuse(("gateway", "uplink"), found.gateway.uplink, "an interface that is none of routing.interfaces")
+    if found.gateway.uplink and found.routing.daemon is RoutingDaemon.OLSRD2:
+        reading.refuse(("gateway", "uplink"), found.gateway.uplink, NEEDS_OLSRV2D)
     if reading.problems:
         raise SettingsError(reading.problems)
     ike = _sockets(found.ike, table.get("ike", {}), found.paths.run)
