@@ -190,7 +190,7 @@ def _strongswan(app: App, backend: EspBackend) -> str:
 
 def _behind(configured: ConfiguredNetworks, peers: Mapping[str, Peer]) -> BehindNodes:
     networks = Networks()
-    networks.configure((one.prefix for one in configured.own), configured.grants)
+    networks.configure((one.prefix for one in configured.own), configured.grants, configured.mesh)
     for name, peer in peers.items():
         if peer.card.networks:
             networks.claim(name, Claim(bool(peer.fleet), peer_name(name), peer.card.networks))

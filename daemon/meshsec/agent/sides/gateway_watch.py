@@ -14,6 +14,8 @@ from meshsec.core.networks.networks import DEVICE
 from meshsec.core.networks.silence import INTERVAL, Silence, Traffic
 from meshsec.core.values.model import Address
 
+IDLE = 1.0
+"""Seconds between two looks while there is nothing to watch: a node on a battery should not wake up for nothing."""
 READY = 2
 """Gateways that are watched beside those in use: the ones that would take over."""
 
@@ -36,17 +38,19 @@ class GatewayWatch:
         try:
             with echo(6, self._silence.answered, self._own) as asking:
                 while True:
-                    self._look(asking)
-                    await asyncio.sleep(INTERVAL)
+                    is_watching = self._look(asking)
+                    await asyncio.sleep(INTERVAL if is_watching else IDLE)
         except EchoError as error:
             self.problem = str(error)
             _log.warning("gateways are not watched: %s", error)
 
-    def _look(self, asking: Echo) -> None:
+    def _look(self, asking: Echo) -> bool:
+        """Ask whom there is to ask. Return whether there are gateways to watch."""
         used, others = gateways(self._known)
         watched = [*used, *others[:READY]]
-        self._silence.follow(watched if len(watched) > 1 else ())
-        if len(watched) > 1:
+        is_watching = len(watched) > 1
+        self._silence.follow(watched if is_watching else ())
+        if is_watching:
             shared = any(network.prefixlen for network in self._known.networks.in_use)
             for address in self._silence.look(Traffic(*netlink.packets(DEVICE)), used, shared=shared):
                 _ask(asking, address)
@@ -56,6 +60,7 @@ class GatewayWatch:
                 _log.warning("the gateway %s does not answer", address)
             self._told = silent
             self._post(GatewaysSilent(silent))
+        return is_watching
 
 
 def _ask(asking: Echo, address: Address) -> None:

@@ -1,6 +1,6 @@
 """The networks of ``meshsec.toml``: which are protected, which the policy opens, and who may speak for them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -19,6 +19,8 @@ class ConfiguredNetworks:
     grants: Mapping[Network, tuple[str | Address, ...]]
     """The protected networks of others, with the peers that may speak for them."""
     perimeter: Perimeter
+    mesh: tuple[Network, ...] = ()
+    """Where the nodes have their own IPv4 addresses; IPv6 networks may be unique local ones, as their locators."""
 
 
 def configured_networks(routing: RoutingSettings, policy: Policy) -> ConfiguredNetworks:
@@ -28,7 +30,18 @@ def configured_networks(routing: RoutingSettings, policy: Policy) -> ConfiguredN
     grants = {one.prefix: one.senders for one in routing.accept if one.prefix not in opened}
     attached = tuple(one.prefix for one in routing.attached if one.prefix in opened)
     accepted = tuple(one.prefix for one in routing.accept if one.prefix in opened)
-    return ConfiguredNetworks(own, grants, Perimeter(frozenset(routing.interfaces), attached, accepted))
+    mesh = tuple(one for one in policy.mesh_prefixes if one.version == 4)
+    return ConfiguredNetworks(own, grants, Perimeter(frozenset(routing.interfaces), attached, accepted), mesh)
+
+
+def in_the_mesh(routing: RoutingSettings, policy: Policy) -> Iterator[tuple[str, int, Network]]:
+    """Yield the networks where the nodes have their own IPv4 addresses: the key, its index, and the mesh prefix."""
+    mesh = [one for one in policy.mesh_prefixes if one.version == 4 and one.prefixlen]
+    found = [("attached", index, one.prefix) for index, one in enumerate(routing.attached or ())]
+    found += [("accept", index, one.prefix) for index, one in enumerate(routing.accept or ())]
+    for key, index, prefix in found:
+        if getattr(prefix, "prefixlen", 0) and (clash := [one for one in mesh if one.overlaps(prefix)]):
+            yield key, index, clash[0]
 
 
 def only_open(routing: RoutingSettings, policy: Policy) -> RoutingSettings:

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from meshsec.core.config import overlay_settings, scheduling_settings
 from meshsec.core.config.gateway_settings import NEEDS_OLSRV2D, GatewaySettings
 from meshsec.core.config.kinds import FilePath, NodeName, SocketPath
+from meshsec.core.config.networks import in_the_mesh
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
@@ -240,6 +241,10 @@ def decode(
         reading.note(("policy", "data_plane"), overlay_settings.NOT_ENABLED)
     if found.gateway.uplink and found.gateway.uplink in found.routing.interfaces:
         reading.refuse(("gateway", "uplink"), found.gateway.uplink, "an interface that is none of routing.interfaces")
+    for key, index, prefix in in_the_mesh(found.routing, policy):
+        value = getattr(found.routing, key)[index].prefix
+        rule = f"a network that does not overlap {prefix}, where the nodes have their own addresses (mesh_prefixes)"
+        reading.refuse(("routing", key, index, "prefix"), str(value), rule)
     if found.gateway.uplink and found.routing.daemon is RoutingDaemon.OLSRD2:
         reading.refuse(("gateway", "uplink"), found.gateway.uplink, NEEDS_OLSRV2D)
     if reading.problems:

@@ -35,6 +35,7 @@ class Networks:
         self.refused: Mapping[tuple[str, Network], str] = {}
         """The networks on peers' cards that do not count, by peer and network, with the reason."""
         self._configured: Grants = {}
+        self._mesh: tuple[Network, ...] = ()
         self._claims: dict[str, Claim] = {}
         self.silent: frozenset[Address] = frozenset()
         """The peers whose gateways do not answer, by their addresses."""
@@ -54,9 +55,9 @@ class Networks:
             yield from announcers.values()
         yield from self._strangers.values()
 
-    def configure(self, own: Iterable[Network], grants: Grants) -> None:
-        """Take the operator's words; before the first event."""
-        self._configured = grants
+    def configure(self, own: Iterable[Network], grants: Grants, mesh: Iterable[Network] = ()) -> None:
+        """Take the operator's words; before the first event. ``mesh``: where the nodes have their IPv4 addresses."""
+        self._configured, self._mesh = grants, tuple(mesh)
         self.take_own(own)
 
     def claim(self, channel: str, claim: Claim | None) -> bool:
@@ -75,7 +76,7 @@ class Networks:
     def take_own(self, own: Iterable[Network]) -> None:
         """Take the protected networks behind this node, which change when it becomes a gateway."""
         self.own = tuple(own)
-        found = granted(self._configured, self._claims.values(), self.own)
+        found = granted(self._configured, self._claims.values(), self.own, self._mesh)
         self.grants, self.refused = found.grants, found.refused
         self._sort_again()
         if self.own or self.grants:
