@@ -153,6 +153,16 @@ def test_a_card_without_networks_takes_the_permission_back() -> None:
     assert made.engine.known.networks.grants == {}
 
 
+def test_a_peer_whose_card_gives_a_network_up_may_not_send_from_it_although_another_may_go_on() -> None:
+    made = engine()
+    actions = made.tell(asking(NEAR, NETWORK), asking(FAR, NETWORK))
+    while actions:
+        actions = made.succeed(*actions)
+    rules = [one.rules for one in made.tell(asking(NEAR)) if isinstance(one, ApplyRules)]
+    assert [one.networks for one in rules[-1].behind.speakers] == [(), (NETWORK,)]
+    assert rules[-1].behind.closed == (NETWORK,)
+
+
 def test_a_claim_that_does_not_count_is_reported_with_its_peer() -> None:
     made = engine("10.1.9.0/24")
     made.tell(asking(NEAR, NETWORK, DEFAULT_ROUTE, fleet="rescue"))

@@ -102,7 +102,9 @@ class Networks:
         if not self.device:
             return BehindNodes()
         speakers = [self._speaker(name, held) for name, held in cards.items()]
-        return BehindNodes(self.device, self.own, tuple(sorted(speakers)), tuple(self.grants))
+        return BehindNodes(
+            self.device, self.own, tuple(sorted(speakers, key=lambda one: one.tunnels)), tuple(self.grants)
+        )
 
     def _speaker(self, name: str, cards: Sequence[Card]) -> Speaker:
         tunnels = sorted({card.address for card in cards})

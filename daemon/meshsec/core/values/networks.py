@@ -37,15 +37,15 @@ class OtherRoute(NamedTuple):
     interface: str
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Speaker:
     """A peer, with the sources that packets from its tunnel may have."""
 
     tunnels: tuple[IPv6Address, ...]
     """The addresses that its keys give it: one, or two while its key is being changed."""
-    hosts: tuple[_Address, ...] = field(compare=False)
+    hosts: tuple[_Address, ...]
     """All of its own addresses."""
-    networks: tuple[_Network, ...] = field(default=(), compare=False)
+    networks: tuple[_Network, ...] = ()
     """What it may speak for."""
 
 
