@@ -54,14 +54,12 @@ class Node:
     tunnel: str
     table: Table
 
-    def apply(self, used: IPv6Address, **marks: int) -> None:
-        """Set the table for default routes to this peer, and the marks of the living gateways."""
-        peers = {"near": NEAR, "far": FAR}
-        routes = [TunnelRoute(network, used) for network in DEFAULTS.values()]
-        routes += [
-            TunnelRoute(one, peers[name], mark=mark) for name, mark in marks.items() for one in DEFAULTS.values()
-        ]
-        asyncio.run(self.table.apply(nft_flows.render(routes, INSIDE)))
+    def apply(self, used: IPv6Address, **marks: int) -> bool:
+        """Set the table for default routes to this peer, and the marks of the living gateways.
+
+        Return whether another program had changed it.
+        """
+        return asyncio.run(self.table.settle(nft_flows.render(INSIDE), nft_flows.contents(_routes(used, **marks))))
 
     def send(self, target: str, port: int = 4000, *, own: bool = False) -> tuple[str, str]:
         """Send a datagram, and return the mark of its flow, and of the packet when it is routed."""
@@ -72,6 +70,14 @@ class Node:
         within(None if own else self.client, lambda: sendto(ip_address(source), ip_address(target), 9, port))
         wait_for(lambda: _raised(before, "flow") != "", "a datagram that leaves")
         return _raised(before, "flow"), _raised(before, "packet")
+
+
+def _routes(used: IPv6Address, **marks: int) -> list[TunnelRoute]:
+    peers = {"near": NEAR, "far": FAR}
+    routes = [TunnelRoute(network, used) for network in DEFAULTS.values()]
+    for name, mark in marks.items():
+        routes += [TunnelRoute(network, peers[name], mark=mark) for network in DEFAULTS.values()]
+    return routes
 
 
 def _counted() -> dict[str, int]:
@@ -166,4 +172,19 @@ def test_flows_that_begin_in_the_tunnel_and_their_answers_are_routed_as_without_
 
 
 def test_without_a_living_gateway_there_is_no_table(node: Node) -> None:
-    assert nft_flows.render([TunnelRoute(DEFAULTS[4], NEAR)], ()) == ""
+    assert nft_flows.contents([TunnelRoute(DEFAULTS[4], NEAR)]) == ""
+
+
+def test_another_gateway_changes_no_rule_so_that_no_packet_misses_one(node: Node) -> None:
+    def handles() -> list[str]:
+        text = subprocess.run(["nft", "-a", "list", "table", "inet", nft_flows.TABLE], check=True, capture_output=True)
+        return [line for line in text.stdout.decode().splitlines() if "chain" in line or "set ct mark" in line]
+
+    node.apply(NEAR, near=ONE)
+    before = handles()
+    node.apply(FAR, near=ONE, far=TWO)
+    assert handles() == before
+    assert not node.apply(FAR, near=ONE, far=TWO)
+    subprocess.run(["nft", "flush", "set", "inet", nft_flows.TABLE, "living"], check=True)
+    assert node.apply(FAR, near=ONE, far=TWO), "somebody else changed it"
+    assert node.send(OUTSIDE6)[0] == hex(TWO)

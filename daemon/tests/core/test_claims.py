@@ -122,6 +122,17 @@ def test_no_two_peers_ever_speak_for_networks_that_overlap_unless_they_are_the_s
                 assert len(peers) == 1
 
 
+def test_thousands_of_claims_are_judged_by_what_contains_them_and_not_in_pairs() -> None:
+    """Each of 2000 peers asks for a network of its own; two more ask for one that contains all of them."""
+    claims = [claim(f"n{number}", f"10.{number >> 8}.{number & 255}.0/24") for number in range(2000)]
+    found = granted({}, claims, ())
+    assert len(found.grants) == len(claims)
+    wide = [claim("wide", "10.0.0.0/8"), claim("wider", "10.0.0.0/8")]
+    found = granted({}, [*claims, *wide], ())
+    assert not found.grants
+    assert len(found.refused) == len(claims) + len(wide)
+
+
 def test_a_network_on_a_card_counts_as_if_the_operator_had_named_the_peer() -> None:
     made = engine()
     protect(made, NEAR, 1)
@@ -170,3 +181,10 @@ def test_a_claim_that_does_not_count_is_reported_with_its_peer() -> None:
         *problems(made.engine.known)
     ]
     assert set(made.engine.known.networks.grants) == {DEFAULT_ROUTE}
+    made.engine.known.networks.configure((), {}, [IPv4Network("10.1.4.0/22")])
+    (said_of_mesh,) = problems_of_cards(made)
+    assert said_of_mesh.endswith("it overlaps 10.1.4.0/22, where the nodes have their own addresses (mesh_prefixes)")
+
+
+def problems_of_cards(made: Driver) -> list[str]:
+    return [one for one in problems(made.engine.known) if "on the card" in one]

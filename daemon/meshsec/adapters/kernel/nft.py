@@ -17,30 +17,39 @@ class Table:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._text = ""
+        self._text = self._contents = ""
         self._applied: list[str] = []
         self._changing = asyncio.Lock()
 
-    async def apply(self, text: str) -> None:
-        """Replace the table by this text and read it back; without a text remove it. Raises ``RulesError``."""
+    async def apply(self, text: str, contents: str = "") -> None:
+        """Replace the table by this text and read it back; without a text remove it. Raises ``RulesError``.
+
+        ``contents`` are commands that fill its sets.
+        """
         async with self._changing:
-            await self._apply(text)
+            await self._apply(text, contents)
 
-    async def settle(self, text: str) -> bool:
-        """Do the same if the table is another one. Return whether another program had changed it.
+    async def settle(self, text: str, contents: str = "") -> bool:
+        """Do the same as far as it differs. Return whether another program had changed the table.
 
-        Raises ``RulesError``.
+        Other contents alone leave the rules in place. Raises ``RulesError``.
         """
         async with self._changing:
             altered = not await self._is_intact()
             if altered or text != self._text:
-                await self._apply(text)
+                await self._apply(text, contents)
+            elif contents != self._contents:
+                await self._run(text, contents, contents)
             return altered
 
-    async def _apply(self, text: str) -> None:
+    async def _apply(self, text: str, contents: str) -> None:
         head = f"table inet {self._name}\ndelete table inet {self._name}\n"
-        await run("nft", "-f", "-", text=head + text)
-        self._text, self._applied = text, settled_entries(await entries_of(self._name)) if text else []
+        await self._run(text, contents, head + text + contents)
+
+    async def _run(self, text: str, contents: str, commands: str) -> None:
+        await run("nft", "-f", "-", text=commands)
+        self._text, self._contents = text, contents
+        self._applied = settled_entries(await entries_of(self._name)) if text else []
 
     async def _is_intact(self) -> bool:
         try:

@@ -63,12 +63,15 @@ class NetworksSide:
             tasks.create_task(watch(netlink.way_changes, self._check))
             tasks.create_task(watch(netlink.ruleset_changes, self._restore))
 
-    def _flows_of(self, routes: Iterable[TunnelRoute]) -> str:
-        return nft_flows.render(routes, (*self._networks.own, *self._networks.grants))
+    async def _settle_flows(self, routes: Iterable[TunnelRoute]) -> bool:
+        """Set the table of flows; without a living gateway there is none. Return whether another program changed it."""
+        contents = nft_flows.contents(routes)
+        text = nft_flows.render((*self._networks.own, *self._networks.grants)) if contents else ""
+        return await self._flows.settle(text, contents)
 
     async def _restore(self) -> None:
         try:
-            if await self._flows.settle(self._flows_of(self._networks.installed)):
+            if await self._settle_flows(self._networks.installed):
                 _log.warning("networks: the table of flows was altered or removed; it is set again")
         except RulesError as error:
             _log.warning("networks: %s", error)
@@ -78,7 +81,7 @@ class NetworksSide:
         try:
             mtu = inner_mtu(await netlink.mtus(), self._links, self._backend)
             installed = await tunnel.apply(action.routes, DEVICE, self._own, self._links, mtu)
-            await self._flows.settle(self._flows_of(installed))
+            await self._settle_flows(installed)
         except (TunnelError, RulesError) as error:
             return Cause(str(error))
         self._report(installed)

@@ -17,20 +17,16 @@ _OURS = f"ct mark {{ 0x0, {BASE:#x}-{LAST:#x} }}"
 """A flow that another program has marked is that program's."""
 
 
-def render(routes: Iterable[TunnelRoute], networks: Iterable[Network]) -> str:
-    """Return the table; empty where no gateway lives. ``networks`` are those that do not lie outside."""
-    routes = [*routes]
-    marks = sorted({one.mark for one in routes if one.mark})
-    if not marks:
-        return ""
+def render(networks: Iterable[Network]) -> str:
+    """Return the table, with nothing of the gateways in it. ``networks`` are those that do not lie outside."""
     inside = [*networks]
-    elements = ", ".join(map(hex, marks))
     return "\n".join(
         [
             f"table inet {TABLE} {{",
             set_of("inside4", "ipv4_addr", prefixes(inside, IPv4Network), interval=True),
             set_of("inside6", "ipv6_addr", prefixes(inside, IPv6Network), interval=True),
-            f"  set living {{ type mark; elements = {{ {elements} }} }}",
+            "  set living { type mark; }",
+            "  map current { type nf_proto : mark; }",
             chain(
                 "prerouting",
                 [
@@ -50,7 +46,7 @@ def render(routes: Iterable[TunnelRoute], networks: Iterable[Network]) -> str:
                 [
                     "type filter hook postrouting priority mangle; policy accept;",
                     f'oifname != "{DEVICE}" accept',
-                    *(rule for version in _FAMILIES for rule in _beginning(version, routes)),
+                    *(_beginning(version) for version in _FAMILIES),
                     "meta mark set 0",
                 ],
             ),
@@ -59,11 +55,32 @@ def render(routes: Iterable[TunnelRoute], networks: Iterable[Network]) -> str:
     )
 
 
-def _beginning(version: int, routes: Iterable[TunnelRoute]) -> list[str]:
-    """Return the rule by which a flow to the outside gets the mark of the gateway in use."""
+def contents(routes: Iterable[TunnelRoute]) -> str:
+    """Return the commands that put the gateways into the table; empty where none lives.
+
+    They change no rule: while rules are replaced, a packet may meet neither the old nor the new ones, and take a flow
+    to another gateway, whose other address would end a TCP connection.
+    """
+    routes = [*routes]
+    marks = sorted({one.mark for one in routes if one.mark})
+    if not marks:
+        return ""
+    lines = [f"flush set inet {TABLE} living", f"flush map inet {TABLE} current"]
+    lines.append(f"add element inet {TABLE} living {{ {', '.join(map(hex, marks))} }}")
+    used = {version: mark for version in _FAMILIES if (mark := _used(version, routes))}
+    lines += [f"add element inet {TABLE} current {{ ipv{version} : {mark:#x} }}" for version, mark in used.items()]
+    return "\n".join((*lines, ""))
+
+
+def _used(version: int, routes: Iterable[TunnelRoute]) -> int:
+    """Return the mark of the gateway in use for an IP version; 0 if there is none."""
     defaults = [one for one in routes if one.destination.version == version and not one.destination.prefixlen]
     used = next((one.peer for one in defaults if not one.mark), None)
-    mark = next((one.mark for one in defaults if one.mark and one.peer == used), 0)
+    return next((one.mark for one in defaults if one.mark and one.peer == used), 0)
+
+
+def _beginning(version: int) -> str:
+    """Return the rule by which a flow to the outside gets the mark of the gateway in use."""
     family = _FAMILIES[version]
     outside = f"{family} daddr != {PRIVATE[version]} {family} daddr != @inside{version}"
-    return [f"{outside} {_OURS} ct mark != @living ct mark set {mark:#x}"] if mark else []
+    return f"{outside} {_OURS} ct mark != @living ct mark set meta nfproto map @current"

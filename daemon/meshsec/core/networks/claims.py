@@ -5,7 +5,7 @@ fleet's members. Of two cards that rank the same and name networks that overlap 
 which is meant; the same network on several cards is no overlap.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from meshsec.core.values.model import Address, Network
@@ -41,29 +41,67 @@ def granted(
     """
     found = {network: list(peers) for network, peers in configured.items()}
     refused: dict[tuple[str, Network], str] = {}
-    occupied = [(network, "which is behind this node") for network in own]
-    occupied += [(network, "where the nodes have their own addresses (mesh_prefixes)") for network in mesh]
-    by_rank: dict[bool, list[tuple[str, Network]]] = {False: [], True: []}
+    occupied = dict.fromkeys(own, "which is behind this node")
+    occupied |= dict.fromkeys(mesh, "where the nodes have their own addresses (mesh_prefixes)")
+    by_rank: dict[bool, dict[Network, list[str]]] = {False: {}, True: {}}
     for claim in sorted(claims, key=lambda one: one.peer):
-        by_rank[claim.by_fleet] += [(claim.peer, network) for network in claim.networks]
-    for rank in by_rank.values():
-        taken = [(network, f"for which {', '.join(map(str, peers))} may speak") for network, peers in found.items()]
-        fit = []
-        for peer, network in rank:
-            beside = [(other, f"on the card of {whose}") for whose, other in rank if whose != peer]
-            others = (*occupied, *((other, why) for other, why in (*taken, *beside) if other != network))
-            if clash := _clash(network, others):
-                refused[peer, network] = clash
-            else:
-                fit.append((peer, network))
-        for peer, network in fit:
-            found.setdefault(network, []).append(peer)
+        for network in claim.networks:
+            by_rank[claim.by_fleet].setdefault(network, []).append(claim.peer)
+    for asked in by_rank.values():
+        taken = {network: f"for which {', '.join(map(str, peers))} may speak" for network, peers in found.items()}
+        clashes = _clashes(asked, occupied, taken)
+        for network, peers in asked.items():
+            for peer in peers:
+                if (peer, network) not in clashes:
+                    found.setdefault(network, []).append(peer)
+        refused |= clashes
     return Granted({network: tuple(dict.fromkeys(peers)) for network, peers in found.items()}, refused)
 
 
-def _clash(network: Network, others: Iterable[tuple[Network, str]]) -> str:
-    """Return what a network overlaps. Default routes overlap nothing: every other network is a part of them."""
-    for other, why in others:
-        if network.prefixlen and other.prefixlen and network.version == other.version and network.overlaps(other):
-            return f"it overlaps {other}, {why}"
-    return ""
+def _clashes(
+    asked: Mapping[Network, Collection[str]], occupied: Mapping[Network, str], taken: Mapping[Network, str]
+) -> dict[tuple[str, Network], str]:
+    """Return what each peer's network overlaps. Default routes overlap nothing: all others are a part of them.
+
+    ``asked``: who asks for each network. ``occupied`` and ``taken``: other networks, with what they are; one that is
+    taken may be asked for, too, if it is the same.
+    """
+    refusals, fixed = _Refusals(asked), {**taken, **occupied}
+    for network in asked.keys() & occupied.keys():
+        if network.prefixlen:
+            refusals.add(network, network, occupied[network])
+    for inner, outer in _nested(asked, fixed):
+        refusals.add(inner, outer, fixed[outer])
+    for inner, outer in _nested(fixed, asked):
+        refusals.add(outer, inner, fixed[inner])
+    for inner, outer in _nested(asked, asked):
+        for peer in asked[outer]:
+            refusals.add(inner, outer, f"on the card of {peer}", unless=peer)
+        for peer in asked[inner]:
+            refusals.add(outer, inner, f"on the card of {peer}", unless=peer)
+    return refusals.reasons
+
+
+class _Refusals:
+    """The first reason for each claim that does not count."""
+
+    def __init__(self, asked: Mapping[Network, Collection[str]]) -> None:
+        self.reasons: dict[tuple[str, Network], str] = {}
+        self._asked = asked
+
+    def add(self, network: Network, other: Network, what: str, unless: str = "") -> None:
+        """Refuse a network to all who ask for it, but for the one peer who has both."""
+        for peer in self._asked[network]:
+            if peer != unless:
+                self.reasons.setdefault((peer, network), f"it overlaps {other}, {what}")
+
+
+def _nested(inner: Iterable[Network], outer: Mapping[Network, object]) -> Iterator[tuple[Network, Network]]:
+    """Yield each network with the larger ones that contain it, found by their few lengths and not in pairs."""
+    lengths = sorted({one.prefixlen for one in outer if one.prefixlen})
+    for network in inner:
+        for length in lengths:
+            if length < network.prefixlen:
+                container = network.supernet(new_prefix=length)
+                if container in outer:
+                    yield network, container

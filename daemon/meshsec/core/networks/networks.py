@@ -9,7 +9,7 @@ another gateway is chosen: one route of the kernel changes.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
 
-from meshsec.core.networks.claims import Claim, Grants, granted
+from meshsec.core.networks.claims import Claim, Granted, Grants, granted
 from meshsec.core.networks.flow_marks import FlowMarks
 from meshsec.core.values.model import Address, Card, Network, peer_name
 from meshsec.core.values.networks import Announcement, BehindNodes, Speaker, TunnelRoute
@@ -26,14 +26,11 @@ class Networks:
     """The engine writes it, the views read it."""
 
     def __init__(self) -> None:
-        self.device = ""
-        """The tunnel's device; empty: no networks were protected on this node since meshsecd's start."""
         self.own: tuple[Network, ...] = ()
         """The protected networks behind this node."""
-        self.grants: Grants = {}
-        """Who may speak for a network, by a peer's name or one of its addresses."""
-        self.refused: Mapping[tuple[str, Network], str] = {}
-        """The networks on peers' cards that do not count, by peer and network, with the reason."""
+        self._device = ""
+        self._counting: Granted | None = None
+        """Which claims count; None when it must be derived again."""
         self._configured: Grants = {}
         self._mesh: tuple[Network, ...] = ()
         self._claims: dict[str, Claim] = {}
@@ -76,12 +73,32 @@ class Networks:
     def take_own(self, own: Iterable[Network]) -> None:
         """Take the protected networks behind this node, which change when it becomes a gateway."""
         self.own = tuple(own)
-        found = granted(self._configured, self._claims.values(), self.own, self._mesh)
-        self.grants, self.refused = found.grants, found.refused
-        self._sort_again()
-        if self.own or self.grants:
-            self.device = DEVICE
+        self._counting = None
         self.changed()
+
+    @property
+    def grants(self) -> Grants:
+        """Return who may speak for a network, by a peer's name or one of its addresses."""
+        return self._counted().grants
+
+    @property
+    def refused(self) -> Mapping[tuple[str, Network], str]:
+        """Return the networks on peers' cards that do not count, by peer and network, with the reason."""
+        return self._counted().refused
+
+    @property
+    def device(self) -> str:
+        """Return the tunnel's device; empty: no networks were protected on this node since meshsecd's start."""
+        if self.own or self.grants:
+            self._device = DEVICE
+        return self._device
+
+    def _counted(self) -> Granted:
+        """Derive which claims count, once for all that changed."""
+        if self._counting is None:
+            self._counting = granted(self._configured, self._claims.values(), self.own, self._mesh)
+            self._sort_again()
+        return self._counting
 
     @property
     def in_use(self) -> dict[Network, IPv6Address]:
@@ -114,8 +131,8 @@ class Networks:
 
     def may_speak(self, network: Network, name: str, card: Card) -> bool:
         """Return whether a peer may speak for a network. ``name`` is the peer's or the title of one of its channels."""
-        granted = self.grants.get(network, ())
-        return any(one in granted for one in (peer_name(name), *originators(card)))
+        named = self.grants.get(network, ())
+        return any(one in named for one in (peer_name(name), *originators(card)))
 
     def announcers(self, network: Network) -> Mapping[Address, Announcement]:
         """Return who announces a network for which somebody may speak, by originator."""
