@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from meshsec.adapters.kernel import netlink, tunnel
 from meshsec.adapters.kernel.nft import RulesError, Table
@@ -30,6 +30,8 @@ class NetworksSide:
         self._own = tunnel.Own(card.address, card.ipv4)
         self._backend, self._links, self._post, self._networks = backend, links, post, networks
         self._flows = Table(nft_flows.TABLE)
+        self._flowing: frozenset[TunnelRoute] | None = None
+        """The routes by which the table of flows was set last; None: a predecessor's."""
         self._installed: frozenset[TunnelRoute] = frozenset()
 
     @property
@@ -63,25 +65,32 @@ class NetworksSide:
             tasks.create_task(watch(netlink.way_changes, self._check))
             tasks.create_task(watch(netlink.ruleset_changes, self._restore))
 
-    async def _settle_flows(self, routes: Iterable[TunnelRoute]) -> bool:
+    async def _settle_flows(self) -> bool:
         """Set the table of flows; without a living gateway there is none. Return whether another program changed it."""
-        contents = nft_flows.contents(routes)
+        contents = nft_flows.contents(self._networks.installed if self._flowing is None else self._flowing)
         text = nft_flows.render((*self._networks.own, *self._networks.grants)) if contents else ""
         return await self._flows.settle(text, contents)
 
     async def _restore(self) -> None:
         try:
-            if await self._settle_flows(self._networks.installed):
+            if await self._settle_flows():
                 _log.warning("networks: the table of flows was altered or removed; it is set again")
         except RulesError as error:
             _log.warning("networks: %s", error)
 
     async def carry_out(self, action: RouteNetworks) -> Cause | None:
-        """Set the routes; return why it failed."""
+        """Set the routes; return why it failed.
+
+        Routes of flows go last, so that the mark of a flow always says which gateway it takes.
+        """
+        leaving = {one for one in self._installed if one.mark} - action.routes
         try:
             mtu = inner_mtu(await netlink.mtus(), self._links, self._backend)
-            installed = await tunnel.apply(action.routes, DEVICE, self._own, self._links, mtu)
-            await self._settle_flows(installed)
+            installed = await tunnel.apply(action.routes | leaving, DEVICE, self._own, self._links, mtu)
+            self._flowing = action.routes
+            await self._settle_flows()
+            if leaving:
+                installed = await tunnel.apply(action.routes, DEVICE, self._own, self._links, mtu)
         except (TunnelError, RulesError) as error:
             return Cause(str(error))
         self._report(installed)

@@ -1,4 +1,8 @@
-"""The table that keeps flows to the outside with their gateway (nft(8); ``core/networks/flow_marks.py``)."""
+"""The table that keeps flows to the outside with their gateway (nft(8); ``core/networks/flow_marks.py``).
+
+A flow gets its mark before its first packet is routed, so that the packet takes the gateway of the mark whatever the
+main table says meanwhile.
+"""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
@@ -27,27 +31,32 @@ def render(networks: Iterable[Network]) -> str:
             set_of("inside6", "ipv6_addr", prefixes(inside, IPv6Network), interval=True),
             "  set living { type mark; }",
             "  map current { type nf_proto : mark; }",
+            chain("beginning", [f"{_OURS} ct mark != @living ct mark set meta nfproto map @current"]),
+            chain("outside", [f"{_outside(version)} jump beginning" for version in _FAMILIES]),
             chain(
                 "prerouting",
                 [
                     "type filter hook prerouting priority mangle; policy accept;",
-                    f'iifname != "{DEVICE}" ct direction original ct mark @living meta mark set ct mark',
+                    f'iifname "{DEVICE}" accept',
+                    "ct direction reply accept",
+                    f'fib daddr oifname "{DEVICE}" jump outside',
+                    "ct mark @living meta mark set ct mark",
                 ],
             ),
             chain(
                 "output",
                 [
                     "type route hook output priority mangle; policy accept;",
-                    "ct direction original ct mark @living meta mark set ct mark",
+                    "ct direction reply accept",
+                    f'oifname "{DEVICE}" jump outside',
+                    "ct mark @living meta mark set ct mark",
                 ],
             ),
             chain(
                 "postrouting",
                 [
                     "type filter hook postrouting priority mangle; policy accept;",
-                    f'oifname != "{DEVICE}" accept',
-                    *(_beginning(version) for version in _FAMILIES),
-                    "meta mark set 0",
+                    f'oifname "{DEVICE}" meta mark set 0',
                 ],
             ),
             "}\n",
@@ -79,8 +88,6 @@ def _used(version: int, routes: Iterable[TunnelRoute]) -> int:
     return next((one.mark for one in defaults if one.mark and one.peer == used), 0)
 
 
-def _beginning(version: int) -> str:
-    """Return the rule by which a flow to the outside gets the mark of the gateway in use."""
+def _outside(version: int) -> str:
     family = _FAMILIES[version]
-    outside = f"{family} daddr != {PRIVATE[version]} {family} daddr != @inside{version}"
-    return f"{outside} {_OURS} ct mark != @living ct mark set meta nfproto map @current"
+    return f"{family} daddr != {PRIVATE[version]} {family} daddr != @inside{version}"
