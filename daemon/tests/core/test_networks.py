@@ -31,10 +31,11 @@ from meshsec.core.channels.network_events import gateways
 from meshsec.core.explain.network_sentences import asked_network, containing, explain_network, of_peer, whose
 from meshsec.core.explain.networks_view import networks, unheeded
 from meshsec.core.explain.views import plan
+from meshsec.core.networks.announcements import MAX_STRANGERS
 from meshsec.core.networks.choice import NEARER, Candidate, choose
 from meshsec.core.networks.flow_marks import BASE, LAST, MAX, FlowMarks
 from meshsec.core.networks.mtu import IPV6_MINIMUM, inner_mtu
-from meshsec.core.networks.networks import MAX_STRANGERS, Networks
+from meshsec.core.networks.networks import Networks
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import Address, EspBackend, Network, Observed, Peer
 from meshsec.core.values.networks import Announcement, OtherRoute, TunnelRoute
@@ -446,8 +447,8 @@ def test_strangers_announcements_are_bounded_and_lock_out_no_network_that_counts
     for number in range(MAX_STRANGERS + 10):
         known.put(Announcement(IPv4Network((number << 8, 24)), SECOND, 1, 1))
     known.put(announced(NEAR))
-    assert len(list(known)) == MAX_STRANGERS + 1
-    assert set(known.announcers(NETWORK)) == {card(NEAR).locator}
+    assert len(list(known.announcements)) == MAX_STRANGERS + 1
+    assert set(known.announcements.of(NETWORK)) == {card(NEAR).locator}
 
 
 def test_a_peer_may_be_named_by_each_of_its_addresses() -> None:

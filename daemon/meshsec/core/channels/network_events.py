@@ -82,7 +82,7 @@ def _may_speak(known: Situation, network: Network, peer: IPv6Address) -> bool:
 
 def candidates(known: Situation, network: Network) -> list[Candidate]:
     """Return the peers that may speak for the network and announce it, by whichever of their addresses."""
-    announcers = known.networks.announcers(network)
+    announcers = known.networks.announcements.of(network)
     found = []
     for channel, card in of_present_key(known) if announcers else ():
         if not known.networks.may_speak(network, channel.title, card):

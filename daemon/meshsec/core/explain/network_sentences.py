@@ -113,7 +113,7 @@ def _strangers(known: Situation, network: Network) -> Iterator[str]:
         if channel.card is not None and known.networks.may_speak(network, channel.title, channel.card)
         for one in originators(channel.card)
     }
-    strangers = sorted(str(one) for one in known.networks.announcers(network) if one not in allowed)
+    strangers = sorted(str(one) for one in known.networks.announcements.of(network) if one not in allowed)
     if strangers:
         yield f"Announced also by {', '.join(strangers)}, which may not speak for it: this node does not use that."
 

@@ -45,7 +45,7 @@ def foreign_announcements(known: Situation, channel: Channel) -> list[Announceme
     own = originators(card)
     found = (
         one
-        for one in known.networks
+        for one in known.networks.announcements
         if one.originator in own
         and one.network.prefixlen < one.network.max_prefixlen
         and not known.networks.may_speak(one.network, channel.title, card)
@@ -69,7 +69,7 @@ def shown_network(known: Situation, network: Network) -> dict[str, Any]:
 
 
 def _announcing(known: Situation, network: Network) -> list[Channel]:
-    announcers = known.networks.announcers(network)
+    announcers = known.networks.announcements.of(network)
     return [
         channel
         for channel, card in of_present_key(known)

@@ -6,9 +6,10 @@ the chosen peer's own address, which an SA or the overlay protects. So nothing i
 another gateway is chosen: one route of the kernel changes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
 
+from meshsec.core.networks.announcements import Announcements
 from meshsec.core.networks.claims import Claim, Granted, Grants, granted
 from meshsec.core.networks.flow_marks import FlowMarks
 from meshsec.core.values.model import Address, Card, Network, peer_name
@@ -18,8 +19,6 @@ DEVICE = "meshsec-nets"
 """The tunnel's device."""
 DEFAULTS: Mapping[int, Network] = {4: IPv4Network("0.0.0.0/0"), 6: IPv6Network("::/0")}
 """The way out by IP version."""
-MAX_STRANGERS = 4096
-"""Announcements of networks for which nobody may speak: they are kept to be shown, up to this number."""
 
 
 class Networks:
@@ -44,13 +43,8 @@ class Networks:
         """The marks of flows to the outside."""
         self._kept: frozenset[Network] | None = None
         """The networks that stay where they were until something is said of them; None: all of them."""
-        self._granted: dict[Network, dict[Address, Announcement]] = {}
-        self._strangers: dict[tuple[Network, Address], Announcement] = {}
-
-    def __iter__(self) -> Iterator[Announcement]:
-        for announcers in self._granted.values():
-            yield from announcers.values()
-        yield from self._strangers.values()
+        self.announcements = Announcements()
+        """What other routers announce."""
 
     def configure(self, own: Iterable[Network], grants: Grants, mesh: Iterable[Network] = ()) -> None:
         """Take the operator's words; before the first event. ``mesh``: where the nodes have their IPv4 addresses."""
@@ -97,7 +91,7 @@ class Networks:
         """Derive which claims count, once for all that changed."""
         if self._counting is None:
             self._counting = granted(self._configured, self._claims.values(), self.own, self._mesh)
-            self._sort_again()
+            self.announcements.replace(self.announcements, self._counting.grants)
         return self._counting
 
     @property
@@ -134,10 +128,6 @@ class Networks:
         named = self.grants.get(network, ())
         return any(one in named for one in (peer_name(name), *originators(card)))
 
-    def announcers(self, network: Network) -> Mapping[Address, Announcement]:
-        """Return who announces a network for which somebody may speak, by originator."""
-        return self._granted.get(network, {})
-
     def kept(self, network: Network) -> IPv6Address | None:
         """Return through which peer a network was reached before the routing daemon was connected (again).
 
@@ -151,39 +141,26 @@ class Networks:
         """Replace all announcements: the routing daemon was connected (again)."""
         self.changed()
         self._kept = frozenset(self.in_use)
-        self._granted, self._strangers = {}, {}
-        for one in announcements:
-            self.put(one)
-
-    def _sort_again(self) -> None:
-        """Keep each announcement where it belongs, now that others may speak."""
-        known = [*self]
-        self._granted, self._strangers = {}, {}
-        for one in known:
-            self._keep(one)
-
-    def _keep(self, one: Announcement) -> None:
-        if one.network in self.grants:
-            self._granted.setdefault(one.network, {})[one.originator] = one
-        elif len(self._strangers) < MAX_STRANGERS:
-            self._strangers[one.network, one.originator] = one
-
-    def _heard_of(self, network: Network) -> None:
-        self._kept = (self._kept or frozenset()) - {network}
+        found = [*announcements]
+        self.announcements.replace(found, self.grants)
+        for one in found:
+            self._heard_of(one.network)
 
     def put(self, one: Announcement) -> None:
         """Add or replace an announcement."""
-        if one.network in self.grants:
-            self.changed()
-            self._heard_of(one.network)
-        self._keep(one)
+        self.announcements.put(one, self.grants)
+        self._heard_of(one.network)
 
     def remove(self, network: Network, originator: Address) -> None:
         """Forget an announcement that was withdrawn."""
-        self.changed()
+        self.announcements.remove(network, originator)
         self._heard_of(network)
-        self._granted.get(network, {}).pop(originator, None)
-        self._strangers.pop((network, originator), None)
+
+    def _heard_of(self, network: Network) -> None:
+        """Note that the routing daemon has said something of a network, if that counts here."""
+        if network in self.grants:
+            self.changed()
+            self._kept = (self._kept or frozenset()) - {network}
 
 
 def originators(card: Card, version: int | None = None) -> tuple[Address, ...]:
