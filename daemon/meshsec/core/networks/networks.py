@@ -1,9 +1,9 @@
 """What is known of the networks behind nodes.
 
 Theory of operation. A node announces its networks through OLSRv2, which anybody can do. Who may speak for a network is
-a matter of trust: the operator names the peers (``[routing] accept``). Packets to a network travel inside packets to
-the chosen peer's own address, which an SA or the overlay protects. So nothing is negotiated when a network moves or
-another gateway is chosen: one route of the kernel changes.
+a matter of trust: the operator names the peers (``[routing] accept``), or allows what is on a peer's card (claims.py).
+Packets to a network travel inside packets to the chosen peer's own address, which an SA or the overlay protects. So
+nothing is negotiated when a network moves or another gateway is chosen: one route of the kernel changes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
