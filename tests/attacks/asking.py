@@ -50,11 +50,15 @@ class Asker:
         self.cookies = 0
         self.admitted = 0
         """First messages that a responder accepted: it has a half-open IKE_SA for each."""
+        self._may_ask = threading.Event()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._ask, daemon=True)
+        self._thread = threading.Thread(target=self._keep_asking, daemon=True)
 
     @contextmanager
-    def running(self) -> Iterator["Asker"]:
+    def running(self, *, only_listening: bool = False) -> Iterator["Asker"]:
+        """Listen, and ask as soon as a first message was heard, or with ``only_listening`` from ``ask`` on."""
+        if not only_listening:
+            self.ask()
         with self._reach, Listener(self._reach.ends, self._hear, only_inbound=True):
             self._thread.start()
             try:
@@ -62,6 +66,9 @@ class Asker:
             finally:
                 self._over.set()
                 self._thread.join()
+
+    def ask(self) -> None:
+        self._may_ask.set()
 
     def _hear(self, heard: Message) -> None:
         if heard.is_opening and heard.spi_i not in self._asked:
@@ -75,9 +82,9 @@ class Asker:
         elif heard.flags & ike.RESPONSE and heard.first == ike.SA:
             self.admitted += 1
 
-    def _ask(self) -> None:
+    def _keep_asking(self) -> None:
         while not self._over.wait(1 / self._rate):
-            if self._template is not None:
+            if self._template is not None and self._may_ask.is_set():
                 for source, target in (("a", "c"), ("c", "a")):
                     self._send(self._lab[source], self._lab[target])
 

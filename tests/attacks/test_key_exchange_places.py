@@ -28,10 +28,11 @@ def test_with_few_places_for_each_address_the_same_listener_keeps_the_pair_apart
         for name in ("a", "c"):
             limit(lab[name], block_threshold=5, half_open_timeout=15)
         asker = Asker(lab, RATE)
-        with asker.running():
+        with asker.running(only_listening=True):
             lab.start()
             a, c = lab["a"], lab["c"]
             a.wait_protected(c)
+            asker.ask()
             a.wait_for("all places are taken", lambda: asker.admitted >= 10, 60)
             a.charon.terminate(c.name, force=True)
             failed = a.wait_for("an attempt fails for want of an answer", lambda: _unanswered(lab), 60)
