@@ -21,7 +21,8 @@ from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
 from meshsec.agent.control.requests import Requests
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.driver import Driver
-from meshsec.agent.sides import leftovers
+from meshsec.agent.sides import access, leftovers
+from meshsec.agent.sides.access import AccessSide
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
 from meshsec.agent.sides.gateway import GatewaySide, Uses
@@ -66,9 +67,10 @@ class Agent:
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
         engine = Engine(card, backend, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
-        networks = configured_networks(settings.routing, settings.policy)
+        networks = configured_networks(settings.routing, settings.policy, settings.access)
         engine.known.rules.perimeter = networks.perimeter
-        engine.known.networks.configure((one.prefix for one in networks.own), networks.grants, networks.mesh)
+        own = (one.prefix for one in networks.own)
+        engine.known.networks.configure(own, networks.grants, networks.mesh, networks.shared)
         engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
@@ -90,8 +92,15 @@ class Agent:
         self.gateway = GatewaySide(
             settings.gateway,
             Path(settings.paths.gateway),
-            networks.own,
+            networks,
             Uses(self.routing.announce, self.driver.post, self.driver.rules_in_force),
+        )
+        self.access = AccessSide(
+            settings.access,
+            Path(settings.paths.run),
+            card.address,
+            engine.known,
+            access.Uses(self.routing.announce_clients, self.driver.post, self._spawn),
         )
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
@@ -119,6 +128,7 @@ class Agent:
                 self.networks,
                 self.gateway,
                 self.gateway_watch,
+                self.access,
                 self.modes,
                 self.scheduling,
                 self.reload,
@@ -162,6 +172,7 @@ class Agent:
                 tasks.create_task(self.overlay.watch_routes())
                 tasks.create_task(self.networks.watch_routes())
                 tasks.create_task(self.gateway.run())
+                tasks.create_task(self.access.run())
                 tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
@@ -253,6 +264,7 @@ class Agent:
 
     def _on_turn(self) -> None:
         self.scheduling.follow(self.driver.engine.known.channels())
+        self.access.follow(self.driver.engine.known.channels())
         self.fleet.follow(self.driver.engine.known.channels())
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)
         self._tell_watchers()

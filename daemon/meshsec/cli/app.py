@@ -31,6 +31,7 @@ COMMANDS = {
     "explain": "views:explain",
     "mode": "mode:mode",
     "gateway": "gateway:gateway",
+    "clients": "clients:clients",
     "doctor": "doctor:doctor",
     "drift": "drift:drift",
     "check": "check:check",

@@ -20,14 +20,25 @@ from meshsec.core.config.networks import ConfiguredNetworks, configured_networks
 from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
-from meshsec.core.formats import chrony, drop_ins, overlayd, routers
+from meshsec.core.formats import chrony, dnsmasq, drop_ins, overlayd, routers
 from meshsec.core.networks.claims import Claim
 from meshsec.core.networks.networks import Networks
 from meshsec.core.scheduling.profiles import Profile
 from meshsec.core.values.model import Address, Card, EspBackend, Network, Peer, peer_name
 from meshsec.core.values.networks import BehindNodes
 
-_KINDS = ("olsrv2d", "olsrd2", "overlayd", "strongswan", "swanctl", "libreswan", "nftables", "chrony", "systemd")
+_KINDS = (
+    "olsrv2d",
+    "olsrd2",
+    "overlayd",
+    "strongswan",
+    "swanctl",
+    "libreswan",
+    "nftables",
+    "chrony",
+    "dnsmasq",
+    "systemd",
+)
 _SEVERAL = ("systemd", "libreswan", "swanctl")
 _MODE = 0o644
 _SYSTEMD = Path("/etc/systemd/system")
@@ -60,6 +71,7 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
     libreswan   ipsec.conf for pluto in charon's place; with --into its secrets, too
     nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
     chrony      chrony.conf of a mesh that keeps its own time
+    dnsmasq     dnsmasq.conf of an access node: addresses and names for clients
     systemd     drop-ins with the scheduling profile's classes for the units, and what a gateway may probe
     """
     if by_secret and kind != "swanctl":
@@ -120,7 +132,15 @@ def _chrony(app: App) -> str:
     return chrony.render(time, app.card, cards, app.settings.policy.mesh_prefixes, comment)
 
 
-_ELSEWHERE: Mapping[str, Callable[[App], str]] = {"overlayd": _overlayd, "chrony": _chrony}
+def _dnsmasq(app: App) -> str:
+    access, run = app.settings.access, app.settings.paths.run
+    if not access.networks:
+        raise click.ClickException(f"{app.config}: [access] has no networks: this node serves no clients")
+    comment = "Written by `meshsec export dnsmasq`: changes made here are lost."
+    return dnsmasq.render(access, f"{run}/access", f"{run}-access", comment)
+
+
+_ELSEWHERE: Mapping[str, Callable[[App], str]] = {"overlayd": _overlayd, "chrony": _chrony, "dnsmasq": _dnsmasq}
 """What does not depend on where ESP runs."""
 
 
@@ -188,9 +208,14 @@ def _strongswan(app: App, backend: EspBackend) -> str:
     return strongswan_conf.render(backend, Path(app.settings.ike.vici), plugins=plugins)
 
 
+def _networks(app: App) -> ConfiguredNetworks:
+    return configured_networks(app.settings.routing, app.settings.policy, app.settings.access)
+
+
 def _behind(configured: ConfiguredNetworks, peers: Mapping[str, Peer]) -> BehindNodes:
     networks = Networks()
-    networks.configure((one.prefix for one in configured.own), configured.grants, configured.mesh)
+    own = (one.prefix for one in configured.own)
+    networks.configure(own, configured.grants, configured.mesh, configured.shared)
     for name, peer in peers.items():
         if peer.card.networks:
             networks.claim(name, Claim(bool(peer.fleet), peer_name(name), peer.card.networks))
@@ -212,7 +237,7 @@ def _nftables(app: App, backend: EspBackend) -> str:
     cards = [peer.card for peer in peers.values()]
     protected = (address for card in cards for address in addresses(card))
     locators = (card.locator for card in cards)
-    overlay, networks = app.settings.overlay, configured_networks(app.settings.routing, app.settings.policy)
+    overlay, networks = app.settings.overlay, _networks(app)
     rules = with_overlay(
         with_next(rules_spec(app.card, protected, locators, backend, app.settings.policy), app.next_card),
         overlay.device if overlay.enabled else "",

@@ -108,7 +108,8 @@ def cancel(app: App) -> None:
 def _with_networks(app: App) -> Card:
     """Return this node's card with the networks that it announces by its configuration."""
     settings = app.settings
-    own = [one.prefix for one in configured_networks(settings.routing, settings.policy).own]
+    configured = configured_networks(settings.routing, settings.policy, settings.access)
+    own = [*(one.prefix for one in configured.own), *configured.shared]
     if settings.gateway.uplink:
         own += [DEFAULTS[version] for version in settings.gateway.by(settings.gateway.uplink).versions]
     try:

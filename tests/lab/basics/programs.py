@@ -32,6 +32,16 @@ def charon() -> str:
     return _found("charon-systemd")
 
 
+def dnsmasq() -> str:
+    """Return the path of the program that gives clients addresses and names."""
+    return _found("dnsmasq")
+
+
+def busybox() -> str:
+    """Return the path of the program that has a DHCP client."""
+    return _found("busybox")
+
+
 def olsrd2() -> str:
     """Return the path of olsrd2, the other OLSRv2 router."""
     return _found("olsrd2")

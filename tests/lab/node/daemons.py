@@ -59,6 +59,16 @@ class Daemons:
             argv = [programs.overlayd(), "--config", str(export("overlayd")), "--log-level", "debug"]
             self._by_kind["overlayd"] = self._daemon("overlayd", argv)
 
+        if options.access:
+            self._by_kind["dnsmasq"] = self._dnsmasq(export("dnsmasq"))
+
+    def _dnsmasq(self, config: Path) -> Daemon:
+        """It has its leases where its unit keeps them: beside the directory of the sockets."""
+        self._sockets.with_name(f"{self._sockets.name}-access").mkdir(exist_ok=True)
+        (self._sockets / "access").mkdir(exist_ok=True)
+        argv = [programs.dnsmasq(), "--keep-in-foreground", "--user=root", f"--conf-file={config}"]
+        return self._daemon("dnsmasq", [*argv, "--pid-file="], notifies=False)
+
     def _ike(self, options: Options, export: Export) -> dict[str, Daemon]:
         if suite := options.libreswan:
             directory = self._etc / "ipsec"

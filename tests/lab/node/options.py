@@ -29,6 +29,8 @@ class Options:
     """Networks of others, with the peers that may speak for each."""
     gateway: Mapping[str, PolicyValue] = field(default_factory=dict)
     """The table ``[gateway]``."""
+    access: Mapping[str, PolicyValue] = field(default_factory=dict)
+    """The table ``[access]``; with it the node has dnsmasq."""
     esp: str = "auto"
     """Where ESP is to run: the setting ``esp``."""
 
@@ -50,6 +52,8 @@ def configuration(name: str, number: int, options: Options, interfaces: Sequence
         lines += ["", "[overlay]", "enabled = true", f'socket = "{sockets}/overlayd.sock"']
     if options.gateway:
         lines += ["", "[gateway]", *(f"{key} = {_toml(value)}" for key, value in options.gateway.items())]
+    if options.access:
+        lines += ["", "[access]", *(f"{key} = {_toml(value)}" for key, value in options.access.items())]
     mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
     policy = {"mesh_prefixes": mesh_prefixes, **options.policy}
     lines += ["", "[policy]", *(f"{key} = {_toml(value)}" for key, value in policy.items())]

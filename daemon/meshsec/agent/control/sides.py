@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from meshsec.agent.driver import Driver
+from meshsec.agent.sides.access import AccessSide
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
 from meshsec.agent.sides.gateway import GatewaySide
@@ -38,6 +39,7 @@ class Sides:
     networks: NetworksSide
     gateway: GatewaySide
     gateway_watch: GatewayWatch
+    access: AccessSide
     modes: ModeChoice
     scheduling: Scheduling
     reload: Callable[[], Awaitable[tuple[str, ...]]]

@@ -27,6 +27,7 @@ class ViewRequests:
             "status": self._status,
             "algorithms": self._algorithms,
             "topology": self._topology,
+            "clients": self._clients,
             "plan": self._plan,
             "explain": self._explain,
             "scheduling": self._scheduling,
@@ -70,6 +71,9 @@ class ViewRequests:
     async def _topology(self, _params: Params) -> Mapping[str, Any]:
         topology = self._sides.routing.topology
         return views.topology(self._sides.driver.engine, topology.neighbours, topology.edges)
+
+    async def _clients(self, _params: Params) -> Mapping[str, Any]:
+        return {"schema": "meshsec-clients-1", **self._sides.access.view()}
 
     async def _plan(self, _params: Params) -> Mapping[str, Any]:
         return views.plan(self._sides.driver.engine, self._now)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from meshsec.agent.sides.probes import Probes
 from meshsec.core.channels import nft_uplink
 from meshsec.core.channels.events import Event, OwnNetworksSet
 from meshsec.core.config.gateway_settings import GatewaySettings
+from meshsec.core.config.networks import ConfiguredNetworks
 from meshsec.core.config.routing_settings import AttachedNetwork
 from meshsec.core.networks.networks import DEFAULTS
 from meshsec.core.networks.uplink import UplinkFacts, problems
@@ -56,9 +57,11 @@ class Uses(NamedTuple):
 class GatewaySide:
     """The uplink's table, and what the router announces beside the networks behind this node."""
 
-    def __init__(self, settings: GatewaySettings, store: Path, own: Sequence[AttachedNetwork], uses: Uses) -> None:
-        """Prepare it. ``own`` are the protected networks behind this node, which are announced in any case."""
-        self._settings, self._store, self._own, self._uses = settings, store, own, uses
+    def __init__(self, settings: GatewaySettings, store: Path, networks: ConfiguredNetworks, uses: Uses) -> None:
+        """Prepare it. The protected networks behind this node are announced in any case, those of clients never."""
+        self._settings, self._store, self._uses = settings, store, uses
+        self._own = networks.own
+        self._behind = (*(one.prefix for one in networks.own), *networks.shared)
         self._table = Table(nft_uplink.TABLE)
         self._served: Uplink | None = None
         """The uplink whose table is in force."""
@@ -165,7 +168,7 @@ class GatewaySide:
 
     async def _set_table(self) -> None:
         """Set the table of the uplink that is served, and again when another program changed it."""
-        text = nft_uplink.render(self._served, (one.prefix for one in self._own)) if self._served else ""
+        text = nft_uplink.render(self._served, self._behind) if self._served else ""
         try:
             if await self._table.settle(text):
                 _log.warning("gateway: the table of the uplink was altered or removed; it is set again")

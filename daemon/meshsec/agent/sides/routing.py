@@ -9,9 +9,10 @@ from meshsec.adapters.kernel import netlink
 from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
 from meshsec.adapters.routing.olsrv2d_networks import LocalNetwork
+from meshsec.core.channels.desired import host
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings
-from meshsec.core.values.model import Card, Network
+from meshsec.core.values.model import Address, Card, Network
 from meshsec.core.values.refusals import Refusal
 from meshsec.core.values.topology import Topology
 
@@ -33,6 +34,8 @@ class Routing:
 
     def __init__(self, settings: RoutingSettings, post: Callable[[Event], None]) -> None:
         self._post = post
+        self._networks: tuple[AttachedNetwork, ...] | None = None
+        self._clients: tuple[Address, ...] | None = None
         self._olsrd2: Olsrd2 | None = None
         self._router: _Router
         if settings.daemon is RoutingDaemon.OLSRD2:
@@ -63,8 +66,21 @@ class Routing:
 
         olsrd2 has them in its configuration file.
         """
-        if isinstance(self._router, Olsrv2d):
-            self._router.announce(LocalNetwork(one.prefix, one.distance, one.metric or 1) for one in networks)
+        self._networks = tuple(networks)
+        self._announce()
+
+    def announce_clients(self, addresses: Iterable[Address]) -> None:
+        """Set the clients' addresses that olsrv2d announces."""
+        self._clients = tuple(addresses)
+        self._announce()
+
+    def _announce(self) -> None:
+        """Announce nothing before both are known: what a predecessor announced stays until then."""
+        if self._networks is None or self._clients is None or not isinstance(self._router, Olsrv2d):
+            return
+        networks = [LocalNetwork(one.prefix, one.distance, one.metric or 1) for one in self._networks]
+        clients = (LocalNetwork(host(one), 1, 1) for one in self._clients)
+        self._router.announce([*networks, *clients])
 
     def unannounced(self) -> tuple[Network, ...]:
         """Return the networks behind this node that olsrv2d is to announce and does not."""

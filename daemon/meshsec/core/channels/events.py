@@ -90,6 +90,13 @@ class OwnNetworksSet:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientsSet:
+    """Which peer serves each address of a client that this node does not serve itself."""
+
+    nodes: Mapping[Network, IPv6Address]
+
+
+@dataclass(frozen=True, slots=True)
 class GatewaysSilent:
     """The peers whose gateways do not answer, all of them."""
 
@@ -222,6 +229,7 @@ Event = (
     | AnnouncementRemoved
     | TunnelObserved
     | OwnNetworksSet
+    | ClientsSet
     | GatewaysSilent
     | RouterDown
     | IkeDaemonUp

@@ -1,6 +1,6 @@
 """What announcements and the tunnel's routes do, and which routes to networks are wanted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv6Address
 
 from meshsec.core.channels.actions import RouteNetworks
@@ -10,6 +10,7 @@ from meshsec.core.channels.events import (
     AnnouncementRemoved,
     AnnouncementSet,
     AnnouncementsReset,
+    ClientsSet,
     GatewaysSilent,
     OwnNetworksSet,
     TunnelObserved,
@@ -18,8 +19,8 @@ from meshsec.core.channels.situation import Situation
 from meshsec.core.networks.choice import NO_ROUTE, Candidate, choose
 from meshsec.core.networks.flow_marks import MAX
 from meshsec.core.networks.networks import originators
-from meshsec.core.values.model import Card, Network
-from meshsec.core.values.networks import TunnelRoute
+from meshsec.core.values.model import Address, Card, Network
+from meshsec.core.values.networks import Announcement, TunnelRoute
 
 
 def announcements_reset(known: Situation, event: AnnouncementsReset) -> None:
@@ -43,6 +44,12 @@ def own_networks_set(known: Situation, event: OwnNetworksSet) -> None:
     known.rules.changed()
 
 
+def clients_set(known: Situation, event: ClientsSet) -> None:
+    """Take which peer serves each client's address."""
+    known.networks.clients = event.nodes
+    known.networks.changed()
+
+
 def gateways_silent(known: Situation, event: GatewaysSilent) -> None:
     """Take which gateways do not answer."""
     known.networks.silent = event.peers
@@ -62,7 +69,9 @@ def network_actions(known: Situation) -> list[RouteNetworks]:
         return []
     wanted = known.networks.wanted
     if wanted is None:
-        wanted = known.networks.wanted = frozenset(_to_networks(known) | _to_hosts(known) | _of_flows(known))
+        wanted = known.networks.wanted = frozenset(
+            _to_networks(known) | _to_clients(known) | _to_hosts(known) | _of_flows(known)
+        )
     return [RouteNetworks(wanted)] if wanted != known.networks.installed else []
 
 
@@ -73,6 +82,43 @@ def _to_networks(known: Situation) -> set[TunnelRoute]:
         if chosen is not None and _may_speak(known, network, chosen):
             routes.add(TunnelRoute(network, chosen))
     return routes
+
+
+def _to_clients(known: Situation) -> set[TunnelRoute]:
+    """Return the routes to single clients. Access nodes agree about them; others go by what is announced.
+
+    While a client moves, two nodes announce it. Either will do, because the former one forwards to the present one.
+    """
+    networks, routes = known.networks, set[TunnelRoute]()
+    cards = {card.address: (channel, card) for channel, card in of_present_key(known)}
+    for host_, node in networks.clients.items():
+        outer = networks.around(host_)
+        if node in cards and outer is not None and networks.may_speak(outer, cards[node][0].title, cards[node][1]):
+            routes.add(TunnelRoute(host_, node))
+    voices = {voice: pair for pair in cards.values() for voice in originators(pair[1])}
+    in_use = networks.in_use
+    for host_, announcers in networks.announcements.clients.items():
+        outer = networks.around(host_)
+        if outer is None or outer in networks.shared:
+            continue
+        chosen = choose(_serving(known, outer, announcers, voices), in_use.get(host_)) or networks.kept(host_)
+        if chosen in cards and networks.may_speak(outer, cards[chosen][0].title, cards[chosen][1]):
+            routes.add(TunnelRoute(host_, chosen))
+    return routes
+
+
+def _serving(
+    known: Situation,
+    outer: Network,
+    announcers: Mapping[Address, Announcement],
+    voices: Mapping[Address, tuple[Channel, Card]],
+) -> Iterator[Candidate]:
+    for originator, announced in announcers.items():
+        channel, card = voices.get(originator, (None, None))
+        if channel is None or card is None or not known.networks.may_speak(outer, channel.title, card):
+            continue
+        way = NO_ROUTE if channel.route is None else channel.route.metric
+        yield Candidate(card.address, _answers(known, channel, card), way + announced.metric)
 
 
 def _may_speak(known: Situation, network: Network, peer: IPv6Address) -> bool:

@@ -12,6 +12,7 @@ from ipaddress import IPv4Network, IPv6Network, collapse_addresses
 from typing import Final
 
 from meshsec.core.channels.nft_text import chain, prefixes, set_of
+from meshsec.core.networks import outside
 from meshsec.core.values.model import EspBackend, Network, RulesSpec
 from meshsec.core.values.networks import BehindNodes, Speaker
 
@@ -27,11 +28,8 @@ _ERRORS = {
 _MARKS: Final = 0x4D530000
 """Base of the peers' marks, so that no rule of an operator's own for a small mark meets them."""
 
-PRIVATE = {
-    4: "{ 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.168.0.0/16, 224.0.0.0/3 }",
-    6: "{ ::/8, fc00::/7, fe80::/10, ff00::/8 }",
-}
-"""Private networks by IP version, which a default route does not open: it leads out, not into the networks beside."""
+PRIVATE = {version: f"{{ {', '.join(map(str, private))} }}" for version, private in outside.PRIVATE.items()}
+"""Private networks by IP version, as nft reads them."""
 
 
 def sets(behind: BehindNodes) -> list[str]:
@@ -40,7 +38,9 @@ def sets(behind: BehindNodes) -> list[str]:
         return []
     numbered = list(enumerate(behind.speakers, _MARKS + 1))
     tunnels = [f"{one} : {number}" for number, peer in numbered for one in peer.tunnels]
+    serving = [str(number) for number, peer in numbered if peer.serves]
     return [
+        set_of("serving", "mark", serving),
         f"  map tunnels {{ type ipv6_addr : mark;{_elements(tunnels)} }}",
         *(one for _, version in _FAMILIES for one in _sets_of(version, behind, numbered)),
     ]
@@ -104,8 +104,15 @@ def outgoing(behind: BehindNodes) -> list[str]:
 
 
 def closed(behind: BehindNodes) -> list[str]:
-    """Return what drops packets to the networks of peers that do not leave through the tunnel."""
-    return [f"{family} daddr @closed{version} {_OUT}" for family, version in _FAMILIES] if behind.device else []
+    """Return what drops packets to the networks of peers that do not leave through the tunnel, and to own networks that
+    would leave for the mesh.
+    """
+    if not behind.device:
+        return []
+    return [
+        *(f"{family} daddr @closed{version} {_OUT}" for family, version in _FAMILIES),
+        *(f"oifname @links {family} daddr @behind{version} {_OUT}" for family, version in _FAMILIES),
+    ]
 
 
 def own_networks(behind: BehindNodes) -> list[str]:
@@ -124,8 +131,12 @@ def _from_elsewhere() -> list[str]:
 
 
 def _from_tunnel() -> list[str]:
-    """A peer that may speak for a network in which another peer's address lies does not speak for that peer."""
+    """A peer that may speak for a network in which another peer's address lies does not speak for that peer.
+
+    Another access node forwards to a client what it gets after that has moved here, whoever sent it.
+    """
     own = [f"meta mark . {family} saddr @hosts{version} accept" for family, version in _FAMILIES]
+    own += [f"meta mark @serving {family} daddr @shared{version} accept" for family, version in _FAMILIES]
     own += [f"{family} saddr @protected{version} {_IN}" for family, version in _FAMILIES]
     spoken = [f"meta mark . {family} saddr @spoken{version} accept" for family, version in _FAMILIES]
     others = [
@@ -145,6 +156,7 @@ def _from_tunnel() -> list[str]:
 def _into_tunnel(behind: BehindNodes) -> list[str]:
     """The kernel's own multicast on the device goes nowhere, and is not counted."""
     allowed = [f"{family} saddr @{name}{version} accept" for name in ("own", "behind") for family, version in _FAMILIES]
+    allowed += [f'iifname "{behind.device}" {family} daddr @shared{version} accept' for family, version in _FAMILIES]
     public = [f"{family} saddr != {PRIVATE[version]} accept" for family, version in _defaults(behind.own)]
     errors = [f"{_ERRORS[version]} accept" for _, version in _defaults(behind.own)]
     return ["ip6 daddr ff00::/8 drop", *allowed, *public, *errors, _OUT]
@@ -164,6 +176,7 @@ def _sets_of(version: int, behind: BehindNodes, numbered: Sequence[tuple[int, Sp
     hosts = [f"{number} . {one}" for number, peer in numbered for one in peer.hosts if one.version == version]
     return [
         set_of(f"behind{version}", kind, _of(version, behind.own), interval=True),
+        set_of(f"shared{version}", kind, _of(version, behind.shared), interval=True),
         set_of(f"closed{version}", kind, _of(version, behind.closed), interval=True),
         set_of(f"hosts{version}", f"mark . {kind}", hosts),
         f"  set spoken{version} {{ type mark . {kind}; flags interval;{_elements(_sources(version, numbered))} }}",

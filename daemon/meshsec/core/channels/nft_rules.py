@@ -26,6 +26,7 @@ one after the other, and no rule changes with it. Through it user data passes wi
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network
 
+from meshsec.core.access.messages import PORT as ACCESS_PORT
 from meshsec.core.channels import nft_networks
 from meshsec.core.channels.nft_text import chain, hooked, prefixes, set_of, sorted4, sorted6
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
@@ -47,6 +48,8 @@ _IKE_OUT = f"{_IKE} meta skuid 0"
 away, and what it sends would pass for theirs (ADR 0056). Nor does anything forwarded count as IKE."""
 _FLEET_BEGUN = f"tcp flags & syn == syn tcp dport {FLEET_PORT}", f"tcp flags & syn == syn tcp sport {FLEET_PORT}"
 """The first segment of either end of a fleet's exchange. Later ones may outlive the socket, and have no owner then."""
+_ACCESS = f"udp dport {ACCESS_PORT}"
+"""What access nodes say to each other of their clients."""
 _ERRORS6 = "destination-unreachable, packet-too-big, time-exceeded, parameter-problem"
 _ICMPV6_ERRORS = f"icmpv6 type {{ {_ERRORS6} }}"
 _ICMPV6_ON_LINK = f"icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, {_ERRORS6} }}"
@@ -278,8 +281,9 @@ def _answers(spec: RulesSpec) -> list[str]:
 def _leaving(spec: RulesSpec) -> list[str]:
     """Return what may go to a peer: inside IPsec or the overlay, IKE, and errors that concern the path.
 
-    A fleet's exchange is meshsecd's, which is root's, at either end. A peer does not listen for a while to a node that
-    gives it what nobody has signed, so that nothing else on the node, nor behind it, may speak there (ADR 0056).
+    A fleet's exchange, and what access nodes say of clients, is meshsecd's, which is root's, at either end. A peer does
+    not listen for a while to a node that gives it what nobody has signed, so that nothing else on the node, nor behind
+    it, may speak there (ADR 0056).
     """
     kernel = [
         "rt ipsec exists accept",
@@ -287,7 +291,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
         "ip6 daddr @protected6 meta l4proto esp accept",
     ]
     return [
-        *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in _FLEET_BEGUN),
+        *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in (*_FLEET_BEGUN, _ACCESS)),
         *_barred(spec.backend, "daddr", "barred_out", _IKE_OUT),
         *nft_networks.closed(spec.behind),
         *_overlay(spec, "oifname", "daddr", "overlay_out"),

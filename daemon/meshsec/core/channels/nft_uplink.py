@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
+from meshsec.core.access.shared_address import DEVICE as CLIENTS
 from meshsec.core.channels.nft_text import chain, prefixes
 from meshsec.core.networks.networks import DEVICE
 from meshsec.core.values.gateway import Uplink, Way
 from meshsec.core.values.model import Network
 
 TABLE: Final = "meshsec_uplink"
+_INSIDE = f'{{ "{DEVICE}", "{CLIENTS}" }}'
 
 
 def render(uplink: Uplink, behind: Iterable[Network]) -> str:
@@ -37,7 +39,7 @@ def render(uplink: Uplink, behind: Iterable[Network]) -> str:
                 [
                     "type filter hook forward priority filter + 5; policy accept;",
                     f'iifname "{uplink.interface}" ct state established,related accept',
-                    f'iifname "{uplink.interface}" oifname "{DEVICE}" counter name "from_outside" drop',
+                    f'iifname "{uplink.interface}" oifname {_INSIDE} counter name "from_outside" drop',
                 ],
             ),
             "}\n",

@@ -1,20 +1,18 @@
 """``[gateway]`` of ``meshsec.toml``: the way out through this node (docs/reference/meshsec.toml.md)."""
 
 from collections.abc import Mapping
-from ipaddress import IPv6Network, ip_address, ip_network
+from ipaddress import IPv6Network, ip_network
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from meshsec.core.config.kinds import InterfaceName
+from meshsec.core.config.kinds import InterfaceName, IpAddress
 from meshsec.core.values.definition import Once, Rule, Wrong
 from meshsec.core.values.gateway import Uplink, Way
-from meshsec.core.values.model import Address
 
 PROBES_MAX = 4
 NEEDS_OLSRV2D = "with routing.daemon = 'olsrv2d' only, which takes networks while it runs"
 _PREFIX_RULE = "an IPv6 prefix ADDRESS/LENGTH with zeros behind LENGTH, such as 'fd12:3456:789a::/48'"
-_PROBE_RULE = "an IPv4 or IPv6 address, such as '192.0.2.1'"
 
 
 def _prefix(value: object) -> IPv6Network:
@@ -22,12 +20,6 @@ def _prefix(value: object) -> IPv6Network:
     if not isinstance(network, IPv6Network):
         raise ValueError  # noqa: TRY004  # the rule says what is allowed
     return network
-
-
-def _probe(value: object) -> Address:
-    if not isinstance(value, str):
-        raise ValueError  # noqa: TRY004  # the rule says what is allowed
-    return ip_address(value)
 
 
 def _way(value: object, *refused: Way) -> Way:
@@ -88,7 +80,7 @@ class GatewaySettings(Struct, frozen=True):
         ),
     ] = None
     probe: Annotated[
-        tuple[Annotated[Address, Rule(_PROBE_RULE, _probe)], ...],
+        tuple[IpAddress, ...],
         Once("each address once"),
         Meta(
             max_length=PROBES_MAX,

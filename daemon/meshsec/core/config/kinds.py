@@ -1,6 +1,6 @@
 """Kinds of values that several tables of ``meshsec.toml`` have."""
 
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from typing import Annotated
 
 from msgspec import Meta
@@ -8,7 +8,7 @@ from msgspec import Meta
 from meshsec.core.trust.identity import NAME_RULE, checked_name
 from meshsec.core.values import tables
 from meshsec.core.values.definition import PathRule, Rule
-from meshsec.core.values.model import Network
+from meshsec.core.values.model import Address, Network
 
 
 def _text(value: object) -> str:
@@ -31,6 +31,9 @@ Prefix = Annotated[
         "ADDRESS/LENGTH with zeros behind LENGTH, such as '10.1.0.0/16' or '::/0'",
         lambda value: ip_network(_text(value)),
     ),
+]
+IpAddress = Annotated[
+    Address, Rule("an IPv4 or IPv6 address, such as '192.0.2.1'", lambda value: ip_address(_text(value)))
 ]
 Interval = Annotated[float, Meta(ge=0.05, le=3600.0, extra={"unit": "seconds"})]
 """Seconds that RFC 5497 can express and a mesh can use."""

@@ -1,11 +1,13 @@
 """The networks of ``meshsec.toml``: which are protected, which the policy opens, and who may speak for them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from meshsec.core.config.routing_settings import AttachedNetwork, RoutingSettings
+from meshsec.core.config.access_settings import AccessSettings
+from meshsec.core.config.gateway_settings import NEEDS_OLSRV2D
+from meshsec.core.config.routing_settings import AttachedNetwork, RoutingDaemon, RoutingSettings
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.model import Address, Network, Perimeter
 
@@ -19,11 +21,13 @@ class ConfiguredNetworks:
     grants: Mapping[Network, tuple[str | Address, ...]]
     """The protected networks of others, with the peers that may speak for them."""
     perimeter: Perimeter
+    shared: Mapping[Network, tuple[str | Address, ...]] = field(default_factory=dict)
+    """The networks of this node's clients, with the peers that serve clients of them, too."""
     mesh: tuple[Network, ...] = ()
     """Where the nodes have their own IPv4 addresses; IPv6 networks may be unique local ones, as their locators."""
 
 
-def configured_networks(routing: RoutingSettings, policy: Policy) -> ConfiguredNetworks:
+def configured_networks(routing: RoutingSettings, policy: Policy, access: AccessSettings) -> ConfiguredNetworks:
     """Return the networks of a configuration. One that the policy opens is the router's, in the clear."""
     opened = set(policy.open_networks)
     own = tuple(one for one in routing.attached if one.prefix not in opened)
@@ -31,7 +35,8 @@ def configured_networks(routing: RoutingSettings, policy: Policy) -> ConfiguredN
     attached = tuple(one.prefix for one in routing.attached if one.prefix in opened)
     accepted = tuple(one.prefix for one in routing.accept if one.prefix in opened)
     mesh = tuple(one for one in policy.mesh_prefixes if one.version == 4)
-    return ConfiguredNetworks(own, grants, Perimeter(frozenset(routing.interfaces), attached, accepted), mesh)
+    shared = dict.fromkeys(access.networks, access.peers)
+    return ConfiguredNetworks(own, grants, Perimeter(frozenset(routing.interfaces), attached, accepted), shared, mesh)
 
 
 def in_the_mesh(routing: RoutingSettings, policy: Policy) -> Iterator[tuple[str, int, Network]]:
@@ -42,6 +47,28 @@ def in_the_mesh(routing: RoutingSettings, policy: Policy) -> Iterator[tuple[str,
     for key, index, prefix in found:
         if getattr(prefix, "prefixlen", 0) and (clash := [one for one in mesh if one.overlaps(prefix)]):
             yield key, index, clash[0]
+
+
+def access_problems(
+    node: str, routing: RoutingSettings, access: AccessSettings, policy: Policy
+) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Yield what of ``[access]`` does not go with the rest: the path below it, the value, and what is allowed."""
+    mesh = [one for one in policy.mesh_prefixes if one.version == 4 and one.prefixlen]
+    other = [one.prefix for one in routing.attached or ()] + [one.prefix for one in routing.accept or ()]
+    own = "where the nodes have their own addresses (mesh_prefixes)"
+    taken: list[tuple[Network, str]] = [(one, own) for one in mesh]
+    taken += [(one, "which [routing] names") for one in other if getattr(one, "prefixlen", 0)]
+    for index, network in enumerate(access.networks or ()):
+        clash = next(((one, what) for one, what in taken if one.overlaps(network)), None)
+        if clash:
+            yield ("networks", index), str(network), f"a network that does not overlap {clash[0]}, {clash[1]}"
+    for index, port in enumerate(access.ports or ()):
+        if port in (routing.interfaces or ()):
+            yield ("ports", index), port, "an interface that is none of routing.interfaces"
+    if node in (access.peers or ()):
+        yield ("peers", access.peers.index(node)), node, "other nodes than this one"
+    if access.networks and routing.daemon is RoutingDaemon.OLSRD2:
+        yield ("networks",), ", ".join(map(str, access.networks)), NEEDS_OLSRV2D
 
 
 def only_open(routing: RoutingSettings, policy: Policy) -> RoutingSettings:

@@ -14,9 +14,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from meshsec.core.config import overlay_settings, scheduling_settings
+from meshsec.core.config.access_settings import AccessSettings
 from meshsec.core.config.gateway_settings import NEEDS_OLSRV2D, GatewaySettings
 from meshsec.core.config.kinds import FilePath, NodeName, SocketPath
-from meshsec.core.config.networks import in_the_mesh
+from meshsec.core.config.networks import access_problems, in_the_mesh
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
@@ -183,6 +184,7 @@ class Document(Struct, frozen=True):
     overlay: Annotated[OverlaySettings, Meta(description="the other data plane")] = OverlaySettings()
     scheduling: Annotated[SchedulingTable, Meta(description="scheduling classes")] = SchedulingTable()
     gateway: Annotated[GatewaySettings, Meta(description="the way out through this node")] = GatewaySettings()
+    access: Annotated[AccessSettings, Meta(description="clients of this node")] = AccessSettings()
     radio: Annotated[Radios | None, Meta(description="the wireless mesh")] = None
     time: Annotated[TimeSettings | None, Meta(description="the mesh's own time")] = None
     paths: Annotated[Paths, Meta(description="directories")] = Paths()
@@ -201,6 +203,7 @@ class Settings:
     """The profile with the overrides of ``[policy]``."""
     profile: str = "default"
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    access: AccessSettings = field(default_factory=AccessSettings)
     radios: Radios | None = None
     """``[radio]``, for the interfaces that meshsec-radio brings into the mesh."""
     overlay: OverlaySettings = field(default_factory=OverlaySettings)
@@ -247,6 +250,8 @@ def decode(
         reading.refuse(("routing", key, index, "prefix"), str(value), rule)
     if found.gateway.uplink and found.routing.daemon is RoutingDaemon.OLSRD2:
         reading.refuse(("gateway", "uplink"), found.gateway.uplink, NEEDS_OLSRV2D)
+    for where, value, rule in access_problems(found.node.name, found.routing, found.access, policy):
+        reading.refuse(("access", *where), value, rule)
     if reading.problems:
         raise SettingsError(reading.problems)
     ike = _sockets(found.ike, table.get("ike", {}), found.paths.run)
@@ -259,6 +264,7 @@ def decode(
         policy=policy,
         profile=name,
         gateway=found.gateway,
+        access=found.access,
         radios=found.radio,
         overlay=found.overlay,
         time=found.time,

@@ -5,7 +5,7 @@ the mark of the gateway that is in use when it begins, and keeps it while that g
 become the nearest. A gateway that comes back has another mark: what moved away from it stays away.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from ipaddress import IPv6Address
 
 BASE = 0x4D540000
@@ -21,6 +21,11 @@ class FlowMarks:
     def __init__(self) -> None:
         self._marks: dict[IPv6Address, int] = {}
         self._last = BASE
+
+    @property
+    def present(self) -> Mapping[IPv6Address, int]:
+        """Return the marks of the gateways that live, by gateway."""
+        return self._marks
 
     def of(self, living: Collection[IPv6Address]) -> dict[IPv6Address, int]:
         """Return the marks of these gateways. One that did not live at the last call gets another mark."""

@@ -7,9 +7,10 @@ nothing is negotiated when a network moves or another gateway is chosen: one rou
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
 
-from meshsec.core.networks.announcements import Announcements
+from meshsec.core.networks.announcements import Announcements, Standing
 from meshsec.core.networks.claims import Claim, Granted, Grants, granted
 from meshsec.core.networks.flow_marks import FlowMarks
 from meshsec.core.values.model import Address, Card, Network, peer_name
@@ -32,6 +33,10 @@ class Networks:
         """Which claims count; None when it must be derived again."""
         self._configured: Grants = {}
         self._mesh: tuple[Network, ...] = ()
+        self.shared: Grants = {}
+        """The networks of this node's clients, and the peers that serve clients of them, too."""
+        self.clients: Mapping[Network, IPv6Address] = {}
+        """Which peer serves each client's address, as the access nodes agreed. A node that is none knows none."""
         self._claims: dict[str, Claim] = {}
         self.silent: frozenset[Address] = frozenset()
         """The peers whose gateways do not answer, by their addresses."""
@@ -46,9 +51,11 @@ class Networks:
         self.announcements = Announcements()
         """What other routers announce."""
 
-    def configure(self, own: Iterable[Network], grants: Grants, mesh: Iterable[Network] = ()) -> None:
+    def configure(
+        self, own: Iterable[Network], grants: Grants, mesh: Iterable[Network] = (), shared: Grants | None = None
+    ) -> None:
         """Take the operator's words; before the first event. ``mesh``: where the nodes have their IPv4 addresses."""
-        self._configured, self._mesh = grants, tuple(mesh)
+        self._configured, self._mesh, self.shared = grants, tuple(mesh), shared or {}
         self.take_own(own)
 
     def claim(self, channel: str, claim: Claim | None) -> bool:
@@ -61,12 +68,15 @@ class Networks:
         self._claims.pop(channel, None)
         if claim is not None:
             self._claims[channel] = claim
-        self.take_own(self.own)
+        self._recount()
         return True
 
     def take_own(self, own: Iterable[Network]) -> None:
         """Take the protected networks behind this node, which change when it becomes a gateway."""
-        self.own = tuple(own)
+        self.own = (*own, *self.shared)
+        self._recount()
+
+    def _recount(self) -> None:
         self._counting = None
         self.changed()
 
@@ -83,16 +93,21 @@ class Networks:
     @property
     def device(self) -> str:
         """Return the tunnel's device; empty: no networks were protected on this node since meshsecd's start."""
-        if self.own or self.grants:
+        if self.own or self.grants or self.shared:
             self._device = DEVICE
         return self._device
 
     def _counted(self) -> Granted:
         """Derive which claims count, once for all that changed."""
         if self._counting is None:
-            self._counting = granted(self._configured, self._claims.values(), self.own, self._mesh)
-            self.announcements.replace(self.announcements, self._counting.grants)
+            claims = [replace(one, networks=self._asked_for(one)) for one in self._claims.values()]
+            self._counting = granted(self._configured, claims, self.own, self._mesh)
+            self.announcements.replace(self.announcements, self._standing)
         return self._counting
+
+    def _asked_for(self, claim: Claim) -> tuple[Network, ...]:
+        """Return the networks on a card without those of clients: the operator names who serves them."""
+        return tuple(one for one in claim.networks if one not in self.shared)
 
     @property
     def in_use(self) -> dict[Network, IPv6Address]:
@@ -114,19 +129,40 @@ class Networks:
             return BehindNodes()
         speakers = [self._speaker(name, held) for name, held in cards.items()]
         return BehindNodes(
-            self.device, self.own, tuple(sorted(speakers, key=lambda one: one.tunnels)), tuple(self.grants)
+            self.device,
+            self.own,
+            tuple(sorted(speakers, key=lambda one: one.tunnels)),
+            tuple(self.grants),
+            tuple(self.shared),
         )
 
     def _speaker(self, name: str, cards: Sequence[Card]) -> Speaker:
         tunnels = sorted({card.address for card in cards})
         ipv4 = sorted({card.ipv4 for card in cards if card.ipv4})
         networks = (one for one in self.grants if any(self.may_speak(one, name, card) for card in cards))
-        return Speaker(tuple(tunnels), (*tunnels, *ipv4), tuple(networks))
+        serves = tuple(one for one in self.shared if any(self.may_speak(one, name, card) for card in cards))
+        return Speaker(tuple(tunnels), (*tunnels, *ipv4), (*networks, *serves), serves)
 
     def may_speak(self, network: Network, name: str, card: Card) -> bool:
         """Return whether a peer may speak for a network. ``name`` is the peer's or the title of one of its channels."""
-        named = self.grants.get(network, ())
+        named = self.grants.get(network) or self.shared.get(network, ())
         return any(one in named for one in (peer_name(name), *originators(card)))
+
+    def around(self, host: Network) -> Network | None:
+        """Return the network for which somebody may speak and to which one address belongs; None if there is none.
+
+        A default route is no such network: a gateway leads out, and serves nobody's clients.
+        """
+        named = (*self.grants, *self.shared)
+        lengths = {one.prefixlen for one in named if one.version == host.version and one.prefixlen}
+        found = (host.supernet(new_prefix=one) for one in sorted(lengths, reverse=True) if one < host.prefixlen)
+        return next((one for one in found if one in self.grants or one in self.shared), None)
+
+    def _standing(self, network: Network) -> Standing:
+        if network in self.grants:
+            return Standing.GRANTED
+        is_client = network.prefixlen == network.max_prefixlen and self.around(network) is not None
+        return Standing.CLIENT if is_client else Standing.STRANGE
 
     def kept(self, network: Network) -> IPv6Address | None:
         """Return through which peer a network was reached before the routing daemon was connected (again).
@@ -142,13 +178,13 @@ class Networks:
         self.changed()
         self._kept = frozenset(self.in_use)
         found = [*announcements]
-        self.announcements.replace(found, self.grants)
+        self.announcements.replace(found, self._standing)
         for one in found:
             self._heard_of(one.network)
 
     def put(self, one: Announcement) -> None:
         """Add or replace an announcement."""
-        self.announcements.put(one, self.grants)
+        self.announcements.put(one, self._standing(one.network))
         self._heard_of(one.network)
 
     def remove(self, network: Network, originator: Address) -> None:
@@ -158,7 +194,7 @@ class Networks:
 
     def _heard_of(self, network: Network) -> None:
         """Note that the routing daemon has said something of a network, if that counts here."""
-        if network in self.grants:
+        if self._standing(network) is not Standing.STRANGE:
             self.changed()
             self._kept = (self._kept or frozenset()) - {network}
 

@@ -47,6 +47,8 @@ class Speaker:
     """All of its own addresses."""
     networks: tuple[_Network, ...] = ()
     """What it may speak for."""
+    serves: tuple[_Network, ...] = ()
+    """Those of them whose clients this node serves, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +62,5 @@ class BehindNodes:
     speakers: tuple[Speaker, ...] = field(default=())
     closed: tuple[_Network, ...] = ()
     """The networks of peers: packets from and to them pass through the tunnel alone, also while no peer is there."""
+    shared: tuple[_Network, ...] = ()
+    """The networks of clients, which other access nodes serve, too. They are among ``own``."""

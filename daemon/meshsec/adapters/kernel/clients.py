@@ -1,0 +1,189 @@
+"""Set the bridge of an access node, its addresses, and the way to each client, through rtnetlink(7).
+
+The bridge has the same addresses and the same MAC address on all access nodes. No network is on its link: a client is
+reached by a route of its own, and the neighbour entry beside it is permanent, so that a move needs no ARP and nobody
+can forge one. ARP requests for others are answered here (proxy ARP), because no frame passes from client to client.
+"""
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Collection, Iterable
+from ipaddress import IPv4Interface, IPv6Interface, ip_address
+from typing import Any, NamedTuple
+
+from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST
+from pyroute2.netlink.rtnl import RTM_SETLINK
+
+from meshsec.core.values.model import Address, Network
+from meshsec.rtnetlink import route_socket
+
+PROTOCOL = 103
+"""The rtnetlink protocol number of our routes to clients; all others are not ours."""
+METRIC = 64
+"""Before the routes into the tunnel: what is here is not elsewhere."""
+_METRIC_OF_NONE = 65536
+"""Behind the routes into the tunnel: what is nowhere is unreachable, and does not leave by a default route."""
+_UNREACHABLE = 7
+_PERMANENT = 0x80
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+_NODAD_NOPREFIXROUTE = 0x02 | 0x200
+_ARP = {3: 1, 25: 1, 6: 0}
+"""IPV4_DEVCONF_PROXY_ARP, the same for one's own link (_PVLAN), and _SEND_REDIRECTS (linux/ip.h)."""
+_IFLA_AF_SPEC, _IFLA_INET_CONF = 26, 1
+_HEADER = struct.Struct("=IHHII")
+_IFINFOMSG = struct.Struct("=BxHiII")
+
+
+class ClientsError(OSError):
+    """The kernel refused; the text names the request and the reason."""
+
+
+class Host(NamedTuple):
+    """The way to one address of a client."""
+
+    address: Address
+    mac: str
+
+
+async def set_bridge(
+    device: str, mac: str, addresses: Iterable[IPv4Interface | IPv6Interface], ports: Collection[str]
+) -> tuple[str, ...]:
+    """Make the bridge as far as it is not there. Return the ports that do not exist (yet). Raises ``ClientsError``."""
+    async with route_socket(ClientsError) as ipr:
+        index = await _bridge(ipr, device, mac)
+        for one in addresses:
+            request = ipr.addr(
+                "replace", index=index, address=str(one.ip), prefixlen=one.network.prefixlen, flags=_NODAD_NOPREFIXROUTE
+            )
+            await _asked(request, f"address {one} on {device}")
+        links = {link.get("ifname"): link async for link in await ipr.link("dump")}
+        for name, link in links.items():
+            if name in ports and link.get("master") != index:
+                request = ipr.link("set", index=link["index"], master=index, state="up")
+                await _asked(request, f"link set {name} master {device}")
+            if name in ports or link.get("master") == index:
+                await _asked(ipr.brport("set", index=link["index"], isolated=1), f"isolated port {name}")
+        return tuple(name for name in ports if name not in links)
+
+
+async def remove_bridge(device: str) -> None:
+    """Remove the bridge and the routes to clients: this node serves none (any more). Raises ``ClientsError``."""
+    async with route_socket(ClientsError) as ipr:
+        for message in await _routes(ipr):
+            destination = f"{message.get('dst')}/{message['dst_len']}"
+            request = ipr.route("del", family=message["family"], dst=destination, proto=PROTOCOL, type=message["type"])
+            await _asked(request, f"route del {destination}", gone=(errno.ESRCH,))
+        if (index := await _index(ipr, device)) is not None:
+            await _asked(ipr.link("del", index=index), f"link del {device}")
+
+
+async def set_hosts(device: str, hosts: Collection[Host], networks: Iterable[Network]) -> None:
+    """Set exactly these ways: new ones first. The rest of ``networks`` is unreachable. Raises ``ClientsError``."""
+    async with route_socket(ClientsError) as ipr:
+        index = await _index(ipr, device)
+        if index is None:
+            raise ClientsError(f"{device}: there is no such device")
+        found = await _hosts(ipr, index)
+        for host in hosts:
+            if host not in found:
+                await _reach(ipr, index, device, host)
+        wanted = {host.address for host in hosts}
+        for host in found:
+            if host.address not in wanted:
+                await _leave(ipr, index, host)
+        for network in networks:
+            request = ipr.route(
+                "replace", dst=str(network), type=_UNREACHABLE, proto=PROTOCOL, priority=_METRIC_OF_NONE,
+                family=_FAMILIES[network.version],
+            )  # fmt: skip
+            await _asked(request, f"route unreachable {network}")
+
+
+async def hosts(device: str) -> frozenset[Host]:
+    """Return the ways that are set. Raises ``ClientsError``."""
+    async with route_socket(ClientsError) as ipr:
+        index = await _index(ipr, device)
+        return frozenset() if index is None else await _hosts(ipr, index)
+
+
+async def _index(ipr: Any, device: str) -> int | None:
+    found: list[int] = [link["index"] async for link in await ipr.link("dump") if link.get("ifname") == device]
+    return found[0] if found else None
+
+
+async def _bridge(ipr: Any, device: str, mac: str) -> int:
+    index = await _index(ipr, device)
+    if index is None:
+        made = ipr.link("add", ifname=device, kind="bridge", address=mac, br_mcast_snooping=0, br_forward_delay=0)
+        await _asked(made, f"link add {device} type bridge")
+        index = await _index(ipr, device)
+        if index is None:
+            raise ClientsError(f"{device}: the kernel made no such device")
+    await _asked(ipr.link("set", index=index, address=mac, state="up"), f"link set {device} address {mac} up")
+    _set_arp(index)
+    return index
+
+
+async def _hosts(ipr: Any, index: int) -> frozenset[Host]:
+    """Return the clients' addresses that have both a route and a neighbour entry."""
+    macs = dict[Address, str]()
+    for family in _FAMILIES.values():
+        async for message in await ipr.neigh("dump", family=family, ifindex=index):
+            if message["state"] & _PERMANENT and message.get("dst") and message.get("lladdr"):
+                macs[ip_address(message.get("dst"))] = message.get("lladdr")
+    routed = {ip_address(one.get("dst")) for one in await _routes(ipr) if one.get("oif") == index}
+    return frozenset(Host(address, mac) for address, mac in macs.items() if address in routed)
+
+
+async def _routes(ipr: Any) -> list[Any]:
+    found = []
+    for family in _FAMILIES.values():
+        found += [one async for one in await ipr.route("dump", family=family, proto=PROTOCOL)]
+    return found
+
+
+async def _reach(ipr: Any, index: int, device: str, host: Host) -> None:
+    family = _FAMILIES[host.address.version]
+    entry = ipr.neigh("replace", family=family, dst=str(host.address), lladdr=host.mac, ifindex=index, state=_PERMANENT)
+    await _asked(entry, f"neigh {host.address} lladdr {host.mac} on {device}")
+    way = ipr.route("replace", family=family, dst=_prefix(host), oif=index, proto=PROTOCOL, priority=METRIC)
+    await _asked(way, f"route {host.address} by {device}")
+
+
+async def _leave(ipr: Any, index: int, host: Host) -> None:
+    family = _FAMILIES[host.address.version]
+    way = ipr.route("del", family=family, dst=_prefix(host), oif=index, proto=PROTOCOL, priority=METRIC)
+    await _asked(way, f"route del {host.address}", gone=(errno.ESRCH,))
+    entry = ipr.neigh("del", family=family, dst=str(host.address), lladdr=host.mac, ifindex=index)
+    await _asked(entry, f"neigh del {host.address}", gone=(errno.ENOENT,))
+
+
+def _prefix(host: Host) -> str:
+    return f"{host.address}/{host.address.max_prefixlen}"
+
+
+def _set_arp(index: int) -> None:
+    """Answer ARP requests of clients for others, also for those on the same bridge."""
+    settings = b"".join(_attribute(number, struct.pack("=I", value)) for number, value in _ARP.items())
+    nested = _attribute(_IFLA_AF_SPEC, _attribute(socket.AF_INET, _attribute(_IFLA_INET_CONF, settings)))
+    body = _IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + nested
+    flags = NLM_F_REQUEST | NLM_F_ACK
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as sock:
+        sock.send(_HEADER.pack(_HEADER.size + len(body), RTM_SETLINK, flags, 1, 0) + body)
+        (error,) = struct.unpack_from("=i", sock.recv(4096), _HEADER.size)
+    if error:
+        raise ClientsError(f"proxy ARP: {os.strerror(-error)}")
+
+
+def _attribute(kind: int, contents: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(contents), kind) + contents
+
+
+async def _asked(request: Any, what: str, gone: Collection[int] = ()) -> None:
+    try:
+        await request
+    except Exception as error:
+        if getattr(error, "code", None) not in gone:
+            raise ClientsError(f"{what}: {error}") from error

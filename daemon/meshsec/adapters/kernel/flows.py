@@ -1,0 +1,52 @@
+"""Read the flows that have a gateway's mark from the kernel's connection tracking (ctnetlink)."""
+
+import asyncio
+import socket
+from collections.abc import Collection, Iterator, Mapping
+from ipaddress import IPv6Address, ip_address
+from typing import Any
+
+from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
+
+from meshsec.core.access.messages import Flow
+from meshsec.core.networks.flow_marks import BASE
+from meshsec.core.values.model import Address
+
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+_OURS = 0xFFFF0000
+"""The bits that all marks of flows share."""
+_PROTOCOLS = (6, 17)
+
+
+class FlowsError(OSError):
+    """The kernel refused; the text says why."""
+
+
+async def flows_of(clients: Collection[Address], gateways: Mapping[int, IPv6Address]) -> list[Flow]:
+    """Return the flows that these clients began. ``gateways``: by mark; 0: of flows without one. Raises
+    ``FlowsError``.
+    """
+    try:
+        return await asyncio.to_thread(lambda: [*_read(frozenset(clients), gateways)])
+    except Exception as error:  # pyroute2's are of many kinds
+        raise FlowsError(f"connection tracking: {error}") from error
+
+
+def _read(clients: frozenset[Address], gateways: Mapping[int, IPv6Address]) -> Iterator[Flow]:
+    for version in {address.version for address in clients}:
+        with NFCTSocket(nfgen_family=_FAMILIES[version]) as tracking:  # type: ignore[no-untyped-call]
+            for entry in tracking.dump(**({} if 0 in gateways else {"mark": BASE, "mark_mask": _OURS})):
+                mark, ends = entry.get_attr("CTA_MARK"), entry.get_attr("CTA_TUPLE_ORIG")
+                if mark in gateways and (flow := _flow(ends, gateways[mark])) and flow.source in clients:
+                    yield flow
+
+
+def _flow(ends: Any, gateway: IPv6Address) -> Flow | None:
+    addresses, ports = ends.get_attr("CTA_TUPLE_IP"), ends.get_attr("CTA_TUPLE_PROTO")
+    protocol = ports.get_attr("CTA_PROTO_NUM")
+    if protocol not in _PROTOCOLS:
+        return None
+    version = "V4" if addresses.get_attr("CTA_IP_V4_SRC") else "V6"
+    source, target = (ip_address(addresses.get_attr(f"CTA_IP_{version}_{end}")) for end in ("SRC", "DST"))
+    source_port, target_port = (ports.get_attr(f"CTA_PROTO_{end}_PORT") for end in ("SRC", "DST"))
+    return Flow(source, target, protocol, source_port, target_port, gateway)

@@ -1,0 +1,84 @@
+"""Hear which clients are at a bridge: ARP, neighbour discovery and what access points send in their names (packet(7)).
+
+The kernel passes those frames alone. A flood of them is cheap: at most some are read in a round of the loop, and the
+kernel drops what the socket's buffer does not hold.
+"""
+
+import asyncio
+import ctypes
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from meshsec.core.access.clients import Sighting
+from meshsec.core.access.frames import ARP, IPV6, LLC, sighting
+
+_SO_ATTACH_FILTER = 26
+_BURST = 64
+"""Frames that are read in one round of the loop."""
+_LENGTH = 128
+"""Octets of a frame that are looked at."""
+_BUFFER = 256 * 1024
+_OUTGOING = 4
+"""PACKET_OUTGOING: this node sent it."""
+_DISCOVERY = (
+    (0x30, 0, 0, 6),  # the octet that says what follows the IPv6 header
+    (0x15, 0, 4, 58),  # ICMPv6, or else nothing
+    (0x30, 0, 0, 40),  # its type
+    (0x35, 0, 2, 133),  # at least a router solicitation
+    (0x25, 1, 0, 136),  # at most a neighbour advertisement
+    (0x06, 0, 0, _LENGTH),
+    (0x06, 0, 0, 0),
+)
+"""A program of the classic packet filter: code, jumps if true and false, value."""
+
+
+class FramesError(OSError):
+    """The frames cannot be heard; the text says why."""
+
+
+@contextmanager
+def client_frames(device: str, on_sighting: Callable[[Sighting], None]) -> Iterator[None]:
+    """Call back in the running loop for each client that is heard. Raises FramesError."""
+    loop = asyncio.get_running_loop()
+    with ExitStack() as stack:
+        for protocol in (ARP, IPV6, LLC):
+            sock = stack.enter_context(_opened(device, protocol))
+            loop.add_reader(sock, _read, sock, on_sighting)
+            stack.callback(loop.remove_reader, sock)
+        yield
+
+
+def _opened(device: str, protocol: int) -> socket.socket:
+    kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    try:
+        sock = socket.socket(socket.AF_PACKET, kind, 0)  # of no protocol, so that it hears nothing before its filter
+    except OSError as error:
+        raise FramesError(f"frames of clients: {error.strerror}; it needs CAP_NET_RAW and AF_PACKET") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+        if protocol == IPV6:
+            _attach(sock)
+        sock.bind((device, protocol))
+    except OSError as error:
+        sock.close()
+        raise FramesError(f"frames of clients on {device}: {error.strerror}") from error
+    return sock
+
+
+def _attach(sock: socket.socket) -> None:
+    program = b"".join(struct.pack("=HBBI", *one) for one in _DISCOVERY)
+    buffer = ctypes.create_string_buffer(program)
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", len(_DISCOVERY), ctypes.addressof(buffer)))
+
+
+def _read(sock: socket.socket, on_sighting: Callable[[Sighting], None]) -> None:
+    for _ in range(_BURST):
+        try:
+            octets, (_, protocol, kind, _, mac) = sock.recvfrom(_LENGTH)
+        except OSError:
+            return
+        found = sighting(mac.hex(":"), protocol, octets) if kind != _OUTGOING and len(mac) == 6 else None
+        if found is not None:
+            on_sighting(found)

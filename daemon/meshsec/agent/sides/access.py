@@ -1,0 +1,282 @@
+"""The side of the agent that serves clients: it learns who is here, agrees with the others, and sets the ways.
+
+The path of a move: an access point says that a client has come, ``_sighted`` takes it over and tells the other access
+nodes, and the way to it is set at once. The node that served it answers with the gateways of its flows, and forwards
+what still comes to the new one. Packets of the client itself wait for that answer, at most ``PATIENCE``, so that no
+flow begins anew at another gateway.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from meshsec import files
+from meshsec.adapters.kernel import netlink
+from meshsec.adapters.kernel.flows import FlowsError, flows_of
+from meshsec.adapters.sockets.access_peers import AccessPeersError
+from meshsec.adapters.sockets.client_frames import FramesError, client_frames
+from meshsec.agent.sides.access_kernel import AccessKernel
+from meshsec.agent.sides.access_talk import AccessTalk, Listeners
+from meshsec.agent.sides.kernel import watch
+from meshsec.core.access.clients import Change, Client, Clients, Refused, Sighting
+from meshsec.core.access.messages import FLOWS_MAX, Flow
+from meshsec.core.access.shared_address import DEVICE, addresses_of
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.desired import host
+from meshsec.core.channels.events import ClientsSet, Event
+from meshsec.core.channels.lifecycle import State
+from meshsec.core.channels.situation import Situation
+from meshsec.core.config.access_settings import AccessSettings
+from meshsec.core.formats import dnsmasq
+from meshsec.core.networks.outside import is_outside
+from meshsec.core.values.model import Address, peer_name
+
+PATIENCE = 0.15
+"""Seconds for which a client's packets wait for the answer of the node that served it."""
+LINGER = 12.0
+"""Seconds for which a client that moved away is announced still: two messages of the router reach all nodes by then."""
+HANDING = 1.0
+"""Seconds at most until the way to the new node stands in place of the one to the client."""
+KEPT_FLOW = 600.0
+"""Seconds for which the gateway of a flow is kept that has sent nothing since its client's move."""
+PERIOD = 60.0
+"""Seconds between two tellings of all clients, and after which leftovers are looked for."""
+AGAIN = 5.0
+REFUSALS_MAX = 64
+
+_log = logging.getLogger(__name__)
+
+
+class Uses(NamedTuple):
+    """What the side uses of the agent."""
+
+    announce: Callable[[Iterable[Address]], None]
+    post: Callable[[Event], None]
+    spawn: Callable[[Coroutine[None, None, None]], None]
+
+
+class AccessSide:
+    """The clients of this node and of the others."""
+
+    def __init__(self, settings: AccessSettings, run: Path, own: IPv6Address, known: Situation, uses: Uses) -> None:
+        """Prepare it. ``run`` is the directory for the file of addresses that dnsmasq reads."""
+        self._settings, self._own, self._known, self._uses = settings, own, known, uses
+        self._hosts_file = run / "access" / "clients"
+        self._hosts = ""
+        self._loop = asyncio.get_running_loop()
+        reserved = [one.ip for one in addresses_of(settings.networks)]
+        self.clients = Clients(own, settings.networks, reserved, settings.clients)
+        self.kernel = AccessKernel(settings)
+        self.talk = AccessTalk(own, Listeners(self._claimed, self._flows, self._moved, self._answered), uses.spawn)
+        self._waiting: dict[str, tuple[int, IPv6Address, float]] = {}
+        """By MAC address: the claim that a former node is to answer, that node, and until when packets wait."""
+        self._handing: dict[Address, tuple[Client, float]] = {}
+        """Addresses of clients that moved away, while the way to the new node is not set."""
+        self._leaving: dict[Address, float] = {}
+        """Until when an address is announced still."""
+        self._kept_flows: dict[Flow, float] = {}
+        self._dirty = asyncio.Event()
+        self.refused: dict[tuple[str, str], int] = {}
+        """How often a client was refused something, by its MAC address and the reason."""
+        self.problem = ""
+        """Why clients or other access nodes are not heard."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether this node is an access node."""
+        return bool(self._settings.networks)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        found = await self.kernel.begin()
+        if not self.enabled:
+            self._uses.announce(())
+            return
+        for one in sorted(found):
+            self._sighted(Sighting(one.mac, one.address))
+        self._dirty.set()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep(self._hear))
+            tasks.create_task(self._keep(self.talk.run))
+            tasks.create_task(self._follow())
+            tasks.create_task(self._tell_all())
+            tasks.create_task(watch(netlink.ruleset_changes, self.kernel.settle))
+            tasks.create_task(watch(netlink.link_changes, self.kernel.settle))
+
+    def follow(self, channels: Iterable[Channel]) -> None:
+        """Update which access nodes are in reach, after each of the engine's turns."""
+        if not self.enabled:
+            return
+        reached = frozenset(
+            channel.card.address
+            for channel in channels
+            if channel.card and channel.own in {None, self._known.node} and channel.state is State.PROTECTED
+            if peer_name(channel.title) in self._settings.peers
+        )
+        fresh = reached - self.talk.peers
+        self.talk.peers = reached
+        if fresh:
+            for client in self.clients:
+                (self.talk.say if client.node == self._own else self.talk.mention)(client, fresh)
+        if self._handing:
+            self._dirty.set()
+
+    # --- what comes in ---
+
+    async def _hear(self) -> None:
+        with client_frames(DEVICE, self._sighted):
+            await asyncio.Event().wait()
+
+    def _sighted(self, sighting: Sighting) -> None:
+        found = self.clients.sighted(sighting, self._loop.time())
+        if isinstance(found, Refused):
+            self._refuse(found)
+        elif found is not None:
+            self._changed(found)
+
+    def _refuse(self, refused: Refused) -> None:
+        if refused not in self.refused:
+            if len(self.refused) >= REFUSALS_MAX:
+                self.refused.clear()
+            _log.warning("access: the client %s is refused: %s", refused.mac, refused.reason)
+        self.refused[refused] = self.refused.get(refused, 0) + 1
+
+    def _claimed(self, client: Client, peer: IPv6Address) -> None:
+        for change in self.clients.heard(client, peer, self._loop.time()):
+            self._changed(change)
+
+    def _changed(self, change: Change) -> None:
+        now, client, before = self._loop.time(), change.client, change.before
+        if client.node == self._own:
+            if before is not None and before.node in self.talk.peers:
+                self._waiting[client.mac] = client.number, before.node, now + PATIENCE
+            self.talk.say(client, self.talk.peers)
+        elif before is not None and before.node == self._own:
+            self._leaving |= dict.fromkeys(before.addresses, now + LINGER)
+            self._handing |= dict.fromkeys(client.addresses, (client, now + HANDING))
+        self._dirty.set()
+
+    def _moved(self, mac: str, number: int, flows: list[Flow]) -> None:
+        client = self.clients.of(mac)
+        if client is None or client.node != self._own or client.number != number:
+            return
+        kept = sum(flow.source in client.addresses for flow in self._kept_flows)
+        taken = [flow for flow in flows if flow.source in client.addresses][: max(0, FLOWS_MAX - kept)]
+        self._kept_flows |= dict.fromkeys(taken, self._loop.time() + KEPT_FLOW)
+
+    def _answered(self, mac: str, number: int, peer: IPv6Address) -> None:
+        if self._waiting.get(mac, ())[:2] == (number, peer):
+            del self._waiting[mac]
+            self._dirty.set()
+
+    async def _flows(self, mac: str, number: int, peer: IPv6Address) -> list[Flow]:
+        """Return the flows of a client that has moved to a peer from here."""
+        client = self.clients.of(mac)
+        if client is None or client.node != peer or client.number != number:
+            return []
+        networks = self._known.networks
+        gateways = {mark: gateway for gateway, mark in networks.flows.present.items()}
+        if any(one.prefixlen == 0 for one in networks.own):
+            gateways[0] = self._own  # flows that leave here have no mark
+        waiting = [flow for flow in self._kept_flows if flow.source in client.addresses]
+        try:
+            found = await flows_of(client.addresses, gateways) if gateways else []
+        except FlowsError as error:
+            _log.warning("access: the flows of %s cannot be told: %s", mac, error)
+            found = []
+        inside = (*networks.own, *networks.grants)
+        return [one for one in dict.fromkeys((*found, *waiting)) if is_outside(one.target, inside)][:FLOWS_MAX]
+
+    # --- what follows from it ---
+
+    async def _follow(self) -> None:
+        while True:
+            due = min((one[2] for one in self._waiting.values()), default=None)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._dirty.wait()
+            self._dirty.clear()
+            await self._apply()
+
+    async def _apply(self) -> None:
+        now = self._loop.time()
+        served, elsewhere = self.clients.served, self.clients.elsewhere
+        self._uses.post(ClientsSet({host(address): node for address, node in elsewhere.items()}))
+        self._prune(now)
+        self._uses.announce([*(one for client in served for one in client.addresses), *self._leaving])
+        self._waiting = {mac: one for mac, one in self._waiting.items() if one[2] > now}
+        handed = [Client(one.mac, one.node, one.number, (address,)) for address, (one, _) in self._handing.items()]
+        marks = self._known.networks.flows.present
+        flows = {flow: marks[flow.gateway] for flow in self._kept_flows if flow.gateway in marks}
+        senders = (client for client in served if client.mac not in self._waiting)
+        await self.kernel.serve([*served, *handed], senders, flows)
+        await self._write_hosts()
+
+    def _prune(self, now: float) -> None:
+        in_use, here = self._known.networks.in_use, {one for client in self.clients.served for one in client.addresses}
+        self._handing = {
+            address: (client, until)
+            for address, (client, until) in self._handing.items()
+            if until > now and address not in here and in_use.get(host(address)) != client.node
+        }
+        self._leaving = {one: until for one, until in self._leaving.items() if until > now and one not in here}
+        self._kept_flows = {one: until for one, until in self._kept_flows.items() if until > now and one.source in here}
+
+    async def _write_hosts(self) -> None:
+        text = dnsmasq.hosts(self.clients)
+        if text == self._hosts:
+            return
+        self._hosts = text
+        try:
+            files.make_directory(self._hosts_file.parent)
+            await asyncio.to_thread(files.write, self._hosts_file, text.encode(), 0o644)
+        except files.FileError as error:
+            self.kernel.problem = str(error)
+
+    async def _tell_all(self) -> None:
+        """Say from time to time who is here, and forget who has left."""
+        while True:
+            await asyncio.sleep(PERIOD)
+            for change in self.clients.forget(self._loop.time()):
+                self._changed(change)
+            for client in self.clients.served:
+                self.talk.mention(client, self.talk.peers)
+            self._dirty.set()
+
+    async def _keep(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run a part, and again after a failure."""
+        while True:
+            try:
+                await part()
+            except (FramesError, AccessPeersError) as error:
+                if str(error) != self.problem:
+                    _log.warning("access: %s", error)
+                self.problem = str(error)
+            await asyncio.sleep(AGAIN)
+
+    def view(self) -> dict[str, Any]:
+        """Return what people are shown."""
+        names = {channel.card.address: channel.title for channel in self._known.channels() if channel.card}
+        clients = [
+            {
+                "mac": one.mac,
+                "addresses": [str(address) for address in one.addresses],
+                "here": one.node == self._own,
+                "node": None if one.node == self._own else names.get(one.node, str(one.node)),
+            }
+            for one in self.clients
+            if one.addresses
+        ]
+        wrong = (self.kernel.problem, self.problem, *(f"there is no interface {one}" for one in self.kernel.lacking))
+        return {
+            "networks": [str(one) for one in self._settings.networks],
+            "most": self._settings.clients,
+            "clients": sorted(clients, key=lambda one: (not one["here"], one["mac"])),
+            "refused": [{"mac": mac, "reason": why, "count": n} for (mac, why), n in sorted(self.refused.items())],
+            "nodes": sorted(names.get(one, str(one)) for one in self.talk.peers),
+            "problems": [*dict.fromkeys(filter(None, wrong))],
+        }

@@ -1,0 +1,91 @@
+"""What the kernel does for the clients of an access node: the bridge, the way to each, and who may send."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+
+from meshsec.adapters.kernel import clients as kernel
+from meshsec.adapters.kernel.clients import ClientsError, Host
+from meshsec.adapters.kernel.nft import RulesError, Table
+from meshsec.core.access.clients import Client
+from meshsec.core.access.messages import Flow
+from meshsec.core.access.shared_address import DEVICE, addresses_of, mac_of
+from meshsec.core.channels import nft_access
+from meshsec.core.config.access_settings import AccessSettings
+
+_log = logging.getLogger(__name__)
+
+
+class AccessKernel:
+    """The bridge, its table, and the routes to clients. They stay when meshsecd ends."""
+
+    def __init__(self, settings: AccessSettings) -> None:
+        self._settings = settings
+        self._networks = settings.networks
+        self._table = Table(nft_access.TABLE)
+        self._contents = nft_access.contents((), {})
+        self.problem = ""
+        """Why clients cannot be served; empty if they can."""
+        self.lacking: tuple[str, ...] = ()
+        """The ports that do not exist (yet)."""
+
+    async def begin(self) -> frozenset[Host]:
+        """Set everything up and return the ways to clients that a predecessor left.
+
+        The table comes before the bridge, and goes after it, so that no client is ever served without it.
+        """
+        if not self._networks:
+            await self._end()
+            return frozenset()
+        try:
+            await self._set_table()
+            await self._set_bridge()
+            self.problem = ""
+            return await kernel.hosts(DEVICE)
+        except (ClientsError, RulesError) as error:
+            self._failed(error)
+            return frozenset()
+
+    async def settle(self) -> None:
+        """Set again what another program changed, and take up ports that have appeared."""
+        try:
+            if await self._set_table():
+                _log.warning("access: the table of the clients was altered or removed; it is set again")
+            await self._set_bridge()
+            self.problem = ""
+        except (ClientsError, RulesError) as error:
+            self._failed(error)
+
+    async def serve(self, hosts: Iterable[Client], senders: Iterable[Client], marks: Mapping[Flow, int]) -> None:
+        """Set the ways to ``hosts``, and take packets from ``senders``; their flows get these marks."""
+        ways = [Host(address, one.mac) for one in hosts for address in one.addresses]
+        contents = nft_access.contents(senders, marks)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(kernel.set_hosts(DEVICE, ways, self._networks))
+                if contents != self._contents:
+                    self._contents = contents
+                    tasks.create_task(self._table.fill(contents))
+        except* (ClientsError, RulesError) as errors:
+            self._failed(errors.exceptions[0])
+
+    async def _set_table(self) -> bool:
+        text = nft_access.render(self._networks, isolated=self._settings.isolated)
+        return await self._table.settle(text, self._contents)
+
+    async def _set_bridge(self) -> None:
+        networks = self._networks
+        self.lacking = await kernel.set_bridge(DEVICE, mac_of(networks), addresses_of(networks), self._settings.ports)
+
+    async def _end(self) -> None:
+        """Remove what a predecessor left, which may have served clients."""
+        try:
+            await kernel.remove_bridge(DEVICE)
+            await self._table.apply("")
+        except (ClientsError, RulesError) as error:
+            _log.debug("access: %s", error)
+
+    def _failed(self, error: BaseException) -> None:
+        if str(error) != self.problem:
+            _log.warning("access: %s", error)
+        self.problem = str(error)

@@ -1,0 +1,1 @@
+"""Clients of access nodes: which node serves each, and what they may do."""

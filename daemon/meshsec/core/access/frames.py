@@ -1,0 +1,56 @@
+"""What a frame of a client says: ARP (RFC 826), neighbour discovery (RFC 4861), and access points' own frames.
+
+The octets come from strangers. A frame that is no such one, or too short, says nothing.
+"""
+
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final
+
+from meshsec.core.access.clients import Sighting
+
+ARP: Final = 0x0806
+IPV6: Final = 0x86DD
+LLC: Final = 0x0004
+"""Linux's number for frames of IEEE 802.2. An access point sends one (XID) in a client's name when that has come."""
+_ARP_HEAD: Final = bytes.fromhex("0001080006040001"), bytes.fromhex("0001080006040002")
+"""Ethernet, IPv4, request and reply."""
+_ICMPV6: Final = 58
+_SOLICITATION, _ADVERTISEMENT = 135, 136
+_ND_LENGTH: Final = 40 + 24
+
+
+def sighting(mac: str, protocol: int, octets: bytes) -> Sighting | None:
+    """Return what a frame says of its sender; None: nothing. ``octets`` are those behind the Ethernet header."""
+    match protocol:
+        case 0x0004:
+            return Sighting(mac, arrives=True)
+        case 0x0806:
+            return _arp(mac, octets)
+        case 0x86DD:
+            return _neighbour_discovery(mac, octets)
+    return None
+
+
+def _arp(mac: str, octets: bytes) -> Sighting | None:
+    """An address of zero is a probe for another's (RFC 5227): the sender does not have it yet."""
+    if len(octets) < 28 or octets[:8] not in _ARP_HEAD or octets[8:14].hex(":") != mac:
+        return None
+    sender = IPv4Address(octets[14:18])
+    return Sighting(mac, None if sender.is_unspecified else sender)
+
+
+def _neighbour_discovery(mac: str, octets: bytes) -> Sighting | None:
+    """The unspecified source asks whether anybody has the address that it names (RFC 4862, section 5.4)."""
+    if len(octets) < 48 or octets[6] != _ICMPV6 or octets[7] != 255:
+        return None
+    kind, source = octets[40], IPv6Address(octets[8:24])
+    if kind == _SOLICITATION and source.is_unspecified and len(octets) >= _ND_LENGTH:
+        return _named(mac, IPv6Address(octets[48:64]))
+    if kind == _ADVERTISEMENT and len(octets) >= _ND_LENGTH:
+        return _named(mac, IPv6Address(octets[48:64]))
+    return _named(mac, source)
+
+
+def _named(mac: str, address: IPv6Address) -> Sighting:
+    says_nothing = address.is_link_local or address.is_multicast or address.is_unspecified
+    return Sighting(mac, None if says_nothing else address)

@@ -1,0 +1,87 @@
+"""``[access]`` of ``meshsec.toml``: clients of this node (docs/reference/meshsec.toml.md)."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from meshsec.core.config.kinds import InterfaceName, IpAddress, NodeName, Prefix
+from meshsec.core.values.definition import Once, Wrong
+
+CLIENTS_MAX = 96
+"""With all of their addresses they are as many networks as olsrv2d takes at run time."""
+_IPV4_LENGTHS = range(8, 29)
+_IPV6_LENGTH = 64
+
+
+class AccessSettings(Struct, frozen=True):
+    """``[access]``."""
+
+    networks: Annotated[
+        tuple[Prefix, ...],
+        Once("each network once"),
+        Meta(
+            max_length=2,
+            description="the clients' networks, the same on all access nodes of the mesh: an IPv4 network of /8 to "
+            "/28, an IPv6 network of /64, or one of both",
+            extra={"allowed": "a list of at most 2 networks, such as ['10.130.0.0/16', 'fd12:3456:789a:1::/64']"},
+        ),
+    ] = ()
+    peers: Annotated[
+        tuple[NodeName, ...],
+        Once("each peer once"),
+        Meta(
+            max_length=64,
+            description="the other access nodes: peers that may serve the clients of these networks, at most 64",
+            extra={"allowed": "a list of at most 64 peers' names, such as ['ridge', 'ford']"},
+        ),
+    ] = ()
+    ports: Annotated[
+        tuple[InterfaceName, ...],
+        Once("each interface once"),
+        Meta(
+            max_length=16,
+            description="wired interfaces to clients, at most 16; they need not exist yet",
+            extra={"allowed": "a list of at most 16 interface names, such as ['eth1']"},
+        ),
+    ] = ()
+    clients: Annotated[
+        int,
+        Meta(ge=1, le=CLIENTS_MAX, description="clients that this node serves at a time, the same on all access nodes"),
+    ] = 32
+    isolated: Annotated[bool, Meta(description="clients cannot reach each other, on whichever node they are")] = False
+    resolvers: Annotated[
+        tuple[IpAddress, ...],
+        Once("each address once"),
+        Meta(
+            max_length=4,
+            description="DNS resolvers that clients are told of, at most 4; without any, this node answers as its own "
+            "resolv.conf says",
+            extra={"allowed": "a list of at most 4 addresses, such as ['192.0.2.53']"},
+        ),
+    ] = ()
+
+    @property
+    def ipv4(self) -> IPv4Network | None:
+        """Return the clients' IPv4 network."""
+        return next((one for one in self.networks if isinstance(one, IPv4Network)), None)
+
+    @property
+    def ipv6(self) -> IPv6Network | None:
+        """Return the clients' IPv6 network."""
+        return next((one for one in self.networks if isinstance(one, IPv6Network)), None)
+
+    def wrong(self, _given: Mapping[str, object]) -> Wrong:
+        """Yield networks that no address plan of clients can use, and what is of no use without any."""
+        for index, one in enumerate(self.networks or ()):
+            if isinstance(one, IPv4Network) and one.prefixlen not in _IPV4_LENGTHS:
+                yield ("networks", index), "an IPv4 network of /8 to /28"
+            if isinstance(one, IPv6Network) and one.prefixlen != _IPV6_LENGTH:
+                yield ("networks", index), "an IPv6 network of /64, in which clients make their own addresses"
+        versions = [one.version for one in self.networks or () if hasattr(one, "version")]
+        if len(versions) == 2 and versions[0] == versions[1]:
+            yield ("networks", 1), "one network of each IP version"
+        for name in ("ports", "peers"):
+            if getattr(self, name) and not versions:
+                yield (name,), "only with networks = ['10.130.0.0/16', …]"

@@ -1,0 +1,181 @@
+"""Two access nodes, a client that moves between them, two gateways, and the outside.
+
+The mesh is g - a - r - b - h. The access nodes a and b and the gateways g and h trust each other; nobody trusts the
+relay r. The gateway g is next to a, h next to b. Only the gateways have an IPv4 address outside.
+"""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+from tests.lab.basics import programs
+from tests.lab.basics.shell import run
+from tests.lab.gateways import DEFAULTS, OUTSIDE4, OUTSIDE6, UPLINK, Uplink
+from tests.lab.lab import Lab
+from tests.lab.net.links import End, Link
+from tests.lab.net.namespaces import within
+from tests.lab.net.traffic import Flow
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options, PolicyValue
+
+NETWORKS = ("10.130.0.0/16", "fd12:3456:789a:1::/64")
+PORT = "ap0"
+"""The access node's interface to clients."""
+_WLAN = "wlan0"
+_XID = bytes.fromhex("0001af81010000")
+"""What an access point sends in the name of a client that has come (IEEE 802.2: XID)."""
+
+
+@dataclass(frozen=True)
+class Station:
+    """A client: a namespace with one interface, which is at one access node at a time."""
+
+    namespace: str
+    number: int
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    @property
+    def mac(self) -> str:
+        """Return its MAC address."""
+        return f"06:00:00:00:00:{self.number:02x}"
+
+    @classmethod
+    def create(cls, lab: Lab, number: int, *names: str) -> "Station":
+        """Make a client that can reach these access nodes, and is at none."""
+        made = cls(lab.outsider(f"s{number}"), number, {name: lab[name] for name in names})
+        made.sysctl("net.ipv6.conf.all.forwarding", 0)
+        made.sysctl("net.ipv6.conf.all.accept_dad", 1)
+        made.sysctl("net.ipv6.conf.default.accept_dad", 1)
+        made.ip(
+            "link", "add", _WLAN, "address", made.mac, "type", "bridge", "forward_delay", "0", "mcast_snooping", "0"
+        )
+        for name, node in made.nodes.items():
+            port = PORT if number == 1 else f"ap{number}"
+            Link.create(End(node.namespace, port), End(made.namespace, f"to-{name}"))
+            made.ip("link", "set", f"to-{name}", "down")
+        made.sysctl(f"net.ipv6.conf.{_WLAN}.accept_ra", 2)
+        return made
+
+    def ip(self, *arguments: str) -> str:
+        """Run ip(8) in the client."""
+        return run(["ip", "-n", self.namespace, *arguments]).stdout
+
+    def run(self, *argv: str, check: bool = True) -> str:
+        """Run a program in the client."""
+        return run(["ip", "netns", "exec", self.namespace, *argv], check=check).stdout
+
+    def sysctl(self, name: str, value: int) -> None:
+        """Set a value of the client's kernel."""
+        self.run("sysctl", "-qw", f"{name}={value}")
+
+    def move(self, name: str) -> None:
+        """Go to an access node, as a station roams: it leaves the former one at once, and the new one says so."""
+        for other in self.nodes:
+            if other != name:
+                self.ip("link", "set", f"to-{other}", "nomaster")
+                self.ip("link", "set", f"to-{other}", "down")
+        self.ip("link", "set", f"to-{name}", "up", "master", _WLAN)
+        self.ip("link", "set", _WLAN, "up")
+        self.associate()
+
+    def associate(self) -> None:
+        """Send the frame that an access point sends when the client has come."""
+        head = b"\xff" * 6 + bytes.fromhex(self.mac.replace(":", "")) + len(_XID[1:]).to_bytes(2, "big")
+        self.send_frame(head + _XID[1:])
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a frame as it is."""
+        with within(self.namespace, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as sock:
+            sock.bind((_WLAN, 0))
+            sock.send(frame)
+
+    def ask_dhcp(self, directory: Path) -> str:
+        """Get an IPv4 address by DHCP, as a phone does at its first contact. Return it."""
+        script = directory / f"dhcp-{self.number}"
+        script.write_text(_DHCP_SCRIPT, encoding="ascii")
+        script.chmod(0o755)
+        self.run(programs.busybox(), "udhcpc", "-f", "-n", "-q", "-i", _WLAN, "-s", str(script), "-t", "10", "-T", "1")
+        return self.addresses(4)[0]
+
+    def addresses(self, version: int) -> list[str]:
+        """Return its addresses of one IP version, without link-local and tentative ones."""
+        shown = json.loads(self.ip("-j", f"-{version}", "address", "show", "dev", _WLAN, "scope", "global"))
+        found = (info for one in shown for info in one.get("addr_info", ()))
+        return [info["local"] for info in found if not info.get("tentative")]
+
+
+_DHCP_SCRIPT = """#!/bin/sh
+case $1 in
+bound|renew)
+    ip address replace $ip/$mask dev $interface
+    ip route replace default via $router dev $interface
+    ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Roaming:
+    """The running mesh."""
+
+    lab: Lab
+    outside: str
+    station: Station
+    uplinks: dict[str, Uplink]
+
+    def join(self, name: str, station: Station | None = None) -> Station:
+        """Bring a client to an access node and wait until it has its addresses and is served."""
+        station = station or self.station
+        station.move(name)
+        station.ask_dhcp(self.lab[name].directory)
+        node = self.lab[name]
+        node.wait_for("the client's addresses", lambda: set(self.known(name, station)) >= self.own(station), 60)
+        return station
+
+    def own(self, station: Station) -> set[str]:
+        """Return a client's addresses; it has one of each IP version at least, or those are not all yet."""
+        found = {one for version in (4, 6) for one in station.addresses(version)}
+        return found if {ip_address(one).version for one in found} == {4, 6} else {"not all yet"}
+
+    def known(self, name: str, station: Station) -> list[str]:
+        """Return which addresses of a client an access node serves."""
+        shown = self.lab[name].control.ask("clients")["clients"]
+        return next((one["addresses"] for one in shown if one["mac"] == station.mac and one["here"]), [])
+
+    def flow(self, version: int, port: int = 7020) -> Flow:
+        """Return a flow from the outside to the client, or rather the client's own to the outside."""
+        source = self.station.addresses(version)[0]
+        target = OUTSIDE4 if version == 4 else OUTSIDE6
+        return Flow((self.station.namespace, source), (self.outside, target), 0.02, port)
+
+
+@contextmanager
+def roaming(label: str, **access: PolicyValue) -> Iterator[Roaming]:
+    """Start the mesh. ``access`` is what the access nodes' tables have besides networks and peers."""
+    serving = {"networks": list(NETWORKS), "ports": [PORT, "ap2"], **access}
+    gateways = dict.fromkeys(DEFAULTS, ("g", "h"))
+    at = {name: Options(access={**serving, "peers": [other]}, accept=gateways) for name, other in ("ab", "ba")}
+    offering = Options(accept=dict.fromkeys(NETWORKS, ("a", "b")), gateway={"uplink": UPLINK})
+    with Lab(label, [("g", "a"), ("a", "r"), ("r", "b"), ("b", "h")], Options()) as lab:
+        lab.set_up({**at, "g": offering, "h": offering})
+        outside = lab.outsider("out")
+        for address in (OUTSIDE4, OUTSIDE6):
+            run(["ip", "-n", outside, "address", "add", address, "dev", "lo"])
+        uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate("gh")}
+        station = Station.create(lab, 1, "a", "b")
+        trusting = [lab[name] for name in "abgh"]
+        for node in trusting:
+            for other in trusting:
+                if other is not node:
+                    node.install_card(other)
+        lab["r"].assign_addresses()
+        lab.start("router", nodes=[lab["r"]]).start(nodes=trusting)
+        for node in trusting:
+            for other in trusting:
+                if other is not node:
+                    node.wait_protected(other)
+        yield Roaming(lab, outside, station, uplinks)
