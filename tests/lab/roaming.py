@@ -23,18 +23,17 @@ from tests.lab.node.node import Node
 from tests.lab.node.options import Options, PolicyValue
 
 NETWORKS = ("10.130.0.0/16", "fd12:3456:789a:1::/64")
-PORT = "ap0"
-"""The access node's interface to clients."""
 _WLAN = "wlan0"
-_XID = bytes.fromhex("0001af81010000")
+_XID = bytes.fromhex("0001af810100")
 """What an access point sends in the name of a client that has come (IEEE 802.2: XID)."""
 
 
 @dataclass(frozen=True)
 class Station:
-    """A client: a namespace with one interface, which is at one access node at a time."""
+    """A client: a namespace with one interface. The air around it is a hub, of which one port at most leads on."""
 
     namespace: str
+    air: str
     number: int
     nodes: dict[str, Node] = field(default_factory=dict)
 
@@ -46,19 +45,26 @@ class Station:
     @classmethod
     def create(cls, lab: Lab, number: int, *names: str) -> "Station":
         """Make a client that can reach these access nodes, and is at none."""
-        made = cls(lab.outsider(f"s{number}"), number, {name: lab[name] for name in names})
+        nodes = {name: lab[name] for name in names}
+        made = cls(lab.outsider(f"s{number}"), lab.outsider(f"air{number}"), number, nodes)
         made.sysctl("net.ipv6.conf.all.forwarding", 0)
-        made.sysctl("net.ipv6.conf.all.accept_dad", 1)
         made.sysctl("net.ipv6.conf.default.accept_dad", 1)
-        made.ip(
-            "link", "add", _WLAN, "address", made.mac, "type", "bridge", "forward_delay", "0", "mcast_snooping", "0"
-        )
-        for name, node in made.nodes.items():
-            port = PORT if number == 1 else f"ap{number}"
-            Link.create(End(node.namespace, port), End(made.namespace, f"to-{name}"))
-            made.ip("link", "set", f"to-{name}", "down")
-        made.sysctl(f"net.ipv6.conf.{_WLAN}.accept_ra", 2)
+        made.sysctl("net.ipv6.conf.all.accept_dad", 1)
+        run(["ip", "-n", made.air, "link", "add", "hub", "up", "type", "bridge", "forward_delay", "0"])
+        Link.create(End(made.namespace, _WLAN), End(made.air, "to-client"))
+        made.ip("link", "set", _WLAN, "address", made.mac)
+        for name, node in nodes.items():
+            Link.create(End(node.namespace, f"ap{number}"), End(made.air, f"to-{name}"))
+        for port in ("client", *names):
+            run(["ip", "-n", made.air, "link", "set", f"to-{port}", "master", "hub"])
+            made.set_port(port, "learning", "off")
+        for name in names:
+            made.set_port(name, "state", "disabled")
         return made
+
+    def set_port(self, name: str, setting: str, value: str) -> None:
+        """Change a port of the hub (bridge(8))."""
+        run(["bridge", "-n", self.air, "link", "set", "dev", f"to-{name}", setting, value])
 
     def ip(self, *arguments: str) -> str:
         """Run ip(8) in the client."""
@@ -76,16 +82,14 @@ class Station:
         """Go to an access node, as a station roams: it leaves the former one at once, and the new one says so."""
         for other in self.nodes:
             if other != name:
-                self.ip("link", "set", f"to-{other}", "nomaster")
-                self.ip("link", "set", f"to-{other}", "down")
-        self.ip("link", "set", f"to-{name}", "up", "master", _WLAN)
-        self.ip("link", "set", _WLAN, "up")
+                self.set_port(other, "state", "disabled")
+        self.set_port(name, "state", "forwarding")
         self.associate()
 
     def associate(self) -> None:
         """Send the frame that an access point sends when the client has come."""
-        head = b"\xff" * 6 + bytes.fromhex(self.mac.replace(":", "")) + len(_XID[1:]).to_bytes(2, "big")
-        self.send_frame(head + _XID[1:])
+        addresses = b"\xff" * 6 + bytes.fromhex(self.mac.replace(":", ""))
+        self.send_frame(addresses + len(_XID).to_bytes(2, "big") + _XID)
 
     def send_frame(self, frame: bytes) -> None:
         """Send a frame as it is."""
@@ -105,7 +109,7 @@ class Station:
         """Return its addresses of one IP version, without link-local and tentative ones."""
         shown = json.loads(self.ip("-j", f"-{version}", "address", "show", "dev", _WLAN, "scope", "global"))
         found = (info for one in shown for info in one.get("addr_info", ()))
-        return [info["local"] for info in found if not info.get("tentative")]
+        return [info["local"] for info in found if "local" in info and not info.get("tentative")]
 
 
 _DHCP_SCRIPT = """#!/bin/sh
@@ -156,7 +160,7 @@ class Roaming:
 @contextmanager
 def roaming(label: str, **access: PolicyValue) -> Iterator[Roaming]:
     """Start the mesh. ``access`` is what the access nodes' tables have besides networks and peers."""
-    serving = {"networks": list(NETWORKS), "ports": [PORT, "ap2"], **access}
+    serving = {"networks": list(NETWORKS), "ports": ["ap1", "ap2"], **access}
     gateways = dict.fromkeys(DEFAULTS, ("g", "h"))
     at = {name: Options(access={**serving, "peers": [other]}, accept=gateways) for name, other in ("ab", "ba")}
     offering = Options(accept=dict.fromkeys(NETWORKS, ("a", "b")), gateway={"uplink": UPLINK})

@@ -10,22 +10,26 @@ import os
 import socket
 import struct
 from collections.abc import Collection, Iterable
-from ipaddress import IPv4Interface, IPv6Interface, ip_address
+from ipaddress import IPv4Interface, IPv6Address, IPv6Interface, ip_address
 from typing import Any, NamedTuple
 
-from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST
-from pyroute2.netlink.rtnl import RTM_SETLINK
+from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST
+from pyroute2.netlink.rtnl import RTM_NEWROUTE, RTM_SETLINK
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
+from meshsec.adapters.kernel.tunnel import encapsulation
+from meshsec.core.networks.networks import DEVICE as TUNNEL
 from meshsec.core.values.model import Address, Network
 from meshsec.rtnetlink import route_socket
 
 PROTOCOL = 103
 """The rtnetlink protocol number of our routes to clients; all others are not ours."""
-METRIC = 64
+METRIC = 5
 """Before the routes into the tunnel: what is here is not elsewhere."""
 _METRIC_OF_NONE = 65536
 """Behind the routes into the tunnel: what is nowhere is unreachable, and does not leave by a default route."""
-_UNREACHABLE = 7
+_MAIN = 254
+_UNICAST, _UNREACHABLE = 1, 7
 _PERMANENT = 0x80
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _NODAD_NOPREFIXROUTE = 0x02 | 0x200
@@ -45,6 +49,13 @@ class Host(NamedTuple):
 
     address: Address
     mac: str
+
+
+class Handed(NamedTuple):
+    """An address of a client that another access node serves now."""
+
+    address: Address
+    node: IPv6Address
 
 
 async def set_bridge(
@@ -79,8 +90,13 @@ async def remove_bridge(device: str) -> None:
             await _asked(ipr.link("del", index=index), f"link del {device}")
 
 
-async def set_hosts(device: str, hosts: Collection[Host], networks: Iterable[Network]) -> None:
-    """Set exactly these ways: new ones first. The rest of ``networks`` is unreachable. Raises ``ClientsError``."""
+async def set_hosts(
+    device: str, hosts: Collection[Host], handed: Collection[Handed], own: IPv6Address, networks: Iterable[Network]
+) -> None:
+    """Set exactly these ways: new ones first. The rest of ``networks`` is unreachable. Raises ``ClientsError``.
+
+    The way to a client that was handed over is replaced by one through the tunnel, whose outer source is ``own``.
+    """
     async with route_socket(ClientsError) as ipr:
         index = await _index(ipr, device)
         if index is None:
@@ -89,10 +105,15 @@ async def set_hosts(device: str, hosts: Collection[Host], networks: Iterable[Net
         for host in hosts:
             if host not in found:
                 await _reach(ipr, index, device, host)
+        tunnel = await _index(ipr, TUNNEL) if handed else None
+        for one in handed:
+            if tunnel is not None:
+                await _hand_over(ipr, tunnel, one, own)
         wanted = {host.address for host in hosts}
         for host in found:
             if host.address not in wanted:
                 await _leave(ipr, index, host)
+        await _take_back(ipr, index, {one.address for one in handed})
         for network in networks:
             request = ipr.route(
                 "replace", dst=str(network), type=_UNREACHABLE, proto=PROTOCOL, priority=_METRIC_OF_NONE,
@@ -150,6 +171,45 @@ async def _reach(ipr: Any, index: int, device: str, host: Host) -> None:
     await _asked(entry, f"neigh {host.address} lladdr {host.mac} on {device}")
     way = ipr.route("replace", family=family, dst=_prefix(host), oif=index, proto=PROTOCOL, priority=METRIC)
     await _asked(way, f"route {host.address} by {device}")
+
+
+async def _hand_over(ipr: Any, tunnel: int, handed: Handed, own: IPv6Address) -> None:
+    """Replace a client's route at once: the one that the announcements ask for takes a little longer."""
+    address = handed.address
+    message = rtmsg()  # type: ignore[no-untyped-call]
+    message["family"], message["dst_len"] = _FAMILIES[address.version], address.max_prefixlen
+    message["table"], message["proto"], message["type"] = _MAIN, PROTOCOL, _UNICAST
+    message["attrs"] = [
+        ("RTA_DST", str(address)),
+        ("RTA_OIF", tunnel),
+        ("RTA_TABLE", _MAIN),
+        ("RTA_PRIORITY", METRIC),
+        *encapsulation(handed.node, own),
+    ]
+    flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
+    await _asked(_answered(ipr.nlm_request(message, RTM_NEWROUTE, flags)), f"route {address} to {handed.node}")
+
+
+async def _take_back(ipr: Any, index: int, handed: Collection[Address]) -> None:
+    """Remove the routes to clients that were handed over, where others stand in their place now."""
+    for message in await _routes(ipr):
+        if message.get("encap") and message.get("oif") != index and ip_address(message.get("dst")) not in handed:
+            destination = f"{message.get('dst')}/{message['dst_len']}"
+            request = ipr.route(
+                "del",
+                family=message["family"],
+                dst=destination,
+                proto=PROTOCOL,
+                priority=METRIC,
+                oif=message.get("oif"),
+            )
+            await _asked(request, f"route del {destination}", gone=(errno.ESRCH,))
+
+
+async def _answered(request: Any) -> None:
+    """Read the kernel's answers to a request: its refusal is one of them."""
+    async for _ in await request:
+        pass
 
 
 async def _leave(ipr: Any, index: int, host: Host) -> None:

@@ -1,12 +1,11 @@
 """Read the flows that have a gateway's mark from the kernel's connection tracking (ctnetlink)."""
 
-import asyncio
 import socket
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from ipaddress import IPv6Address, ip_address
 from typing import Any
 
-from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
+from pyroute2.netlink.nfnetlink.nfctsocket import AsyncNFCTSocket
 
 from meshsec.core.access.messages import Flow
 from meshsec.core.networks.flow_marks import BASE
@@ -26,19 +25,29 @@ async def flows_of(clients: Collection[Address], gateways: Mapping[int, IPv6Addr
     """Return the flows that these clients began. ``gateways``: by mark; 0: of flows without one. Raises
     ``FlowsError``.
     """
+    wanted = frozenset(clients)
     try:
-        return await asyncio.to_thread(lambda: [*_read(frozenset(clients), gateways)])
+        return [
+            flow
+            for version in sorted({one.version for one in wanted})
+            for flow in await _read(version, gateways)
+            if flow.source in wanted
+        ]
     except Exception as error:  # pyroute2's are of many kinds
         raise FlowsError(f"connection tracking: {error}") from error
 
 
-def _read(clients: frozenset[Address], gateways: Mapping[int, IPv6Address]) -> Iterator[Flow]:
-    for version in {address.version for address in clients}:
-        with NFCTSocket(nfgen_family=_FAMILIES[version]) as tracking:  # type: ignore[no-untyped-call]
-            for entry in tracking.dump(**({} if 0 in gateways else {"mark": BASE, "mark_mask": _OURS})):
-                mark, ends = entry.get_attr("CTA_MARK"), entry.get_attr("CTA_TUPLE_ORIG")
-                if mark in gateways and (flow := _flow(ends, gateways[mark])) and flow.source in clients:
-                    yield flow
+async def _read(version: int, gateways: Mapping[int, IPv6Address]) -> list[Flow]:
+    """Return the flows with a gateway. The kernel leaves out those without a mark, as far as none of them counts."""
+    match = {} if 0 in gateways else {"mark": BASE, "mark_mask": _OURS}
+    found = []
+    async with AsyncNFCTSocket(nfgen_family=_FAMILIES[version]) as tracking:  # type: ignore[no-untyped-call]
+        async for entry in await tracking.dump(**match):
+            gateway = gateways.get(entry.get_attr("CTA_MARK") or 0)
+            flow = _flow(entry.get_attr("CTA_TUPLE_ORIG"), gateway) if gateway else None
+            if flow is not None:
+                found.append(flow)
+    return found
 
 
 def _flow(ends: Any, gateway: IPv6Address) -> Flow | None:

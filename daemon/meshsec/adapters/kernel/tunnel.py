@@ -32,6 +32,9 @@ PROTOCOL = 102
 """The rtnetlink protocol number of our routes and rules; all others are not ours."""
 METRIC = 32768
 """Priority of the routes to networks, behind those of DHCP, router advertisements and operators."""
+CLIENT_METRIC = 10
+"""Priority of the routes to single clients: before olsrv2d's, which lead there in the clear, and behind those to
+clients that are at this node (clients.py)."""
 NETWORK_ID = 1
 """VNI of all packets: the outer addresses say whose they are."""
 
@@ -202,11 +205,6 @@ async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own)
     destination = route.destination
     source = own.address if destination.version == 6 else own.ipv4
     table = _table(route)
-    outer = [
-        ("LWTUNNEL_IP6_ID", NETWORK_ID),
-        (_OUTER_TARGET, str(route.peer)),
-        (_OUTER_SOURCE, str(own.address)),
-    ]
     message = rtmsg()  # type: ignore[no-untyped-call]
     message["family"], message["dst_len"] = _FAMILIES[destination.version], destination.prefixlen
     message["table"] = table if table < 256 else _TABLE_IN_ATTRIBUTE
@@ -215,15 +213,24 @@ async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own)
         *([("RTA_DST", str(destination.network_address))] if destination.prefixlen else []),
         ("RTA_OIF", index),
         ("RTA_TABLE", table),
-        ("RTA_PRIORITY", METRIC),
+        ("RTA_PRIORITY", _metric(destination)),
         *([("RTA_PREFSRC", str(source))] if source and not route.forwarded else []),
-        ("RTA_ENCAP_TYPE", _ENCAP_IP6),
-        ("RTA_ENCAP", {"attrs": outer}),
+        *encapsulation(route.peer, own.address),
     ]
     is_new = kind == RTM_NEWROUTE
     flags = NLM_F_REQUEST | NLM_F_ACK | (NLM_F_CREATE | NLM_F_REPLACE if is_new else 0)
     what = f"route {'replace' if is_new else 'del'} {destination} in table {table}, through the tunnel to {route.peer}"
     await _asked(_answered(ipr.nlm_request(message, kind, flags)), what, gone=() if is_new else (errno.ESRCH,))
+
+
+def encapsulation(peer: IPv6Address, own: IPv6Address) -> list[tuple[str, object]]:
+    """Return the attributes of a route through the tunnel's device that lead to a peer."""
+    outer = [("LWTUNNEL_IP6_ID", NETWORK_ID), (_OUTER_TARGET, str(peer)), (_OUTER_SOURCE, str(own))]
+    return [("RTA_ENCAP_TYPE", _ENCAP_IP6), ("RTA_ENCAP", {"attrs": outer})]
+
+
+def _metric(destination: Network) -> int:
+    return METRIC if destination.prefixlen < destination.max_prefixlen else CLIENT_METRIC
 
 
 def _table(route: TunnelRoute) -> int:

@@ -8,11 +8,11 @@ import asyncio
 import ctypes
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from meshsec.core.access.clients import Sighting
-from meshsec.core.access.frames import ARP, IPV6, LLC, sighting
+from meshsec.core.access.frames import ARP, IPV6, LLC, lease, sighting
 
 _SO_ATTACH_FILTER = 26
 _BURST = 64
@@ -32,6 +32,23 @@ _DISCOVERY = (
     (0x06, 0, 0, 0),
 )
 """A program of the classic packet filter: code, jumps if true and false, value."""
+_GIVEN = (
+    (0x28, 0, 0, 0xFFFFF000),  # the protocol of the frame (SKF_AD_PROTOCOL)
+    (0x15, 0, 7, 0x0800),  # IPv4, or else nothing
+    (0x30, 0, 0, 9),
+    (0x15, 0, 5, 17),  # UDP
+    (0xB1, 0, 0, 0),  # the length of the IPv4 header
+    (0x48, 0, 0, 0),
+    (0x15, 0, 2, 67),  # from the port of DHCP servers
+    (0x06, 0, 0, 1500),
+    (0x06, 0, 0, 0),
+    (0x06, 0, 0, 0),
+)
+_ALL = 3
+"""ETH_P_ALL: what this node sends, too."""
+
+
+_FILTERS = {IPV6: _DISCOVERY, _ALL: _GIVEN}
 
 
 class FramesError(OSError):
@@ -43,9 +60,9 @@ def client_frames(device: str, on_sighting: Callable[[Sighting], None]) -> Itera
     """Call back in the running loop for each client that is heard. Raises FramesError."""
     loop = asyncio.get_running_loop()
     with ExitStack() as stack:
-        for protocol in (ARP, IPV6, LLC):
+        for protocol in (ARP, IPV6, LLC, _ALL):
             sock = stack.enter_context(_opened(device, protocol))
-            loop.add_reader(sock, _read, sock, on_sighting)
+            loop.add_reader(sock, _read_leases if protocol == _ALL else _read, sock, on_sighting)
             stack.callback(loop.remove_reader, sock)
         yield
 
@@ -58,8 +75,8 @@ def _opened(device: str, protocol: int) -> socket.socket:
         raise FramesError(f"frames of clients: {error.strerror}; it needs CAP_NET_RAW and AF_PACKET") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-        if protocol == IPV6:
-            _attach(sock)
+        if protocol in _FILTERS:
+            _attach(sock, _FILTERS[protocol])
         sock.bind((device, protocol))
     except OSError as error:
         sock.close()
@@ -67,10 +84,10 @@ def _opened(device: str, protocol: int) -> socket.socket:
     return sock
 
 
-def _attach(sock: socket.socket) -> None:
-    program = b"".join(struct.pack("=HBBI", *one) for one in _DISCOVERY)
+def _attach(sock: socket.socket, steps: Sequence[tuple[int, int, int, int]]) -> None:
+    program = b"".join(struct.pack("=HBBI", *one) for one in steps)
     buffer = ctypes.create_string_buffer(program)
-    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", len(_DISCOVERY), ctypes.addressof(buffer)))
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", len(steps), ctypes.addressof(buffer)))
 
 
 def _read(sock: socket.socket, on_sighting: Callable[[Sighting], None]) -> None:
@@ -80,5 +97,16 @@ def _read(sock: socket.socket, on_sighting: Callable[[Sighting], None]) -> None:
         except OSError:
             return
         found = sighting(mac.hex(":"), protocol, octets) if kind != _OUTGOING and len(mac) == 6 else None
+        if found is not None:
+            on_sighting(found)
+
+
+def _read_leases(sock: socket.socket, on_sighting: Callable[[Sighting], None]) -> None:
+    for _ in range(_BURST):
+        try:
+            octets, (_, _, kind, _, _) = sock.recvfrom(1500)
+        except OSError:
+            return
+        found = lease(octets) if kind == _OUTGOING else None
         if found is not None:
             on_sighting(found)

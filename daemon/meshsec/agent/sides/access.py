@@ -39,8 +39,8 @@ PATIENCE = 0.15
 """Seconds for which a client's packets wait for the answer of the node that served it."""
 LINGER = 12.0
 """Seconds for which a client that moved away is announced still: two messages of the router reach all nodes by then."""
-HANDING = 1.0
-"""Seconds at most until the way to the new node stands in place of the one to the client."""
+HANDING = 5.0
+"""Seconds at most for which this side leads to the new node, until the route of the other networks does."""
 KEPT_FLOW = 600.0
 """Seconds for which the gateway of a flow is kept that has sent nothing since its client's move."""
 PERIOD = 60.0
@@ -70,12 +70,12 @@ class AccessSide:
         self._loop = asyncio.get_running_loop()
         reserved = [one.ip for one in addresses_of(settings.networks)]
         self.clients = Clients(own, settings.networks, reserved, settings.clients)
-        self.kernel = AccessKernel(settings)
+        self.kernel = AccessKernel(settings, own)
         self.talk = AccessTalk(own, Listeners(self._claimed, self._flows, self._moved, self._answered), uses.spawn)
         self._waiting: dict[str, tuple[int, IPv6Address, float]] = {}
         """By MAC address: the claim that a former node is to answer, that node, and until when packets wait."""
-        self._handing: dict[Address, tuple[Client, float]] = {}
-        """Addresses of clients that moved away, while the way to the new node is not set."""
+        self._handing: dict[Address, tuple[IPv6Address, float]] = {}
+        """Who serves the addresses of clients that moved away, while the route there is not set."""
         self._leaving: dict[Address, float] = {}
         """Until when an address is announced still."""
         self._kept_flows: dict[Flow, float] = {}
@@ -157,7 +157,7 @@ class AccessSide:
             self.talk.say(client, self.talk.peers)
         elif before is not None and before.node == self._own:
             self._leaving |= dict.fromkeys(before.addresses, now + LINGER)
-            self._handing |= dict.fromkeys(client.addresses, (client, now + HANDING))
+            self._handing |= dict.fromkeys(client.addresses, (client.node, now + HANDING))
         self._dirty.set()
 
     def _moved(self, mac: str, number: int, flows: list[Flow]) -> None:
@@ -209,19 +209,19 @@ class AccessSide:
         self._prune(now)
         self._uses.announce([*(one for client in served for one in client.addresses), *self._leaving])
         self._waiting = {mac: one for mac, one in self._waiting.items() if one[2] > now}
-        handed = [Client(one.mac, one.node, one.number, (address,)) for address, (one, _) in self._handing.items()]
+        handed = {address: node for address, (node, _) in self._handing.items()}
         marks = self._known.networks.flows.present
         flows = {flow: marks[flow.gateway] for flow in self._kept_flows if flow.gateway in marks}
         senders = (client for client in served if client.mac not in self._waiting)
-        await self.kernel.serve([*served, *handed], senders, flows)
+        await self.kernel.serve(served, handed, senders, flows)
         await self._write_hosts()
 
     def _prune(self, now: float) -> None:
         in_use, here = self._known.networks.in_use, {one for client in self.clients.served for one in client.addresses}
         self._handing = {
-            address: (client, until)
-            for address, (client, until) in self._handing.items()
-            if until > now and address not in here and in_use.get(host(address)) != client.node
+            address: (node, until)
+            for address, (node, until) in self._handing.items()
+            if until > now and address not in here and in_use.get(host(address)) != node
         }
         self._leaving = {one: until for one, until in self._leaving.items() if until > now and one not in here}
         self._kept_flows = {one: until for one, until in self._kept_flows.items() if until > now and one.source in here}

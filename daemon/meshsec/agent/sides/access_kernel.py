@@ -3,15 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv6Address
 
 from meshsec.adapters.kernel import clients as kernel
-from meshsec.adapters.kernel.clients import ClientsError, Host
+from meshsec.adapters.kernel.clients import ClientsError, Handed, Host
 from meshsec.adapters.kernel.nft import RulesError, Table
 from meshsec.core.access.clients import Client
 from meshsec.core.access.messages import Flow
 from meshsec.core.access.shared_address import DEVICE, addresses_of, mac_of
 from meshsec.core.channels import nft_access
 from meshsec.core.config.access_settings import AccessSettings
+from meshsec.core.values.model import Address
 
 _log = logging.getLogger(__name__)
 
@@ -19,8 +21,8 @@ _log = logging.getLogger(__name__)
 class AccessKernel:
     """The bridge, its table, and the routes to clients. They stay when meshsecd ends."""
 
-    def __init__(self, settings: AccessSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: AccessSettings, own: IPv6Address) -> None:
+        self._settings, self._own = settings, own
         self._networks = settings.networks
         self._table = Table(nft_access.TABLE)
         self._contents = nft_access.contents((), {})
@@ -56,13 +58,22 @@ class AccessKernel:
         except (ClientsError, RulesError) as error:
             self._failed(error)
 
-    async def serve(self, hosts: Iterable[Client], senders: Iterable[Client], marks: Mapping[Flow, int]) -> None:
-        """Set the ways to ``hosts``, and take packets from ``senders``; their flows get these marks."""
-        ways = [Host(address, one.mac) for one in hosts for address in one.addresses]
+    async def serve(
+        self,
+        served: Iterable[Client],
+        handed: Mapping[Address, IPv6Address],
+        senders: Iterable[Client],
+        marks: Mapping[Flow, int],
+    ) -> None:
+        """Set the ways to clients, and to those that others serve now; take packets from ``senders``, and give their
+        flows these marks.
+        """
+        ways = [Host(address, one.mac) for one in served for address in one.addresses]
+        to_others = [Handed(address, node) for address, node in handed.items()]
         contents = nft_access.contents(senders, marks)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(kernel.set_hosts(DEVICE, ways, self._networks))
+                tasks.create_task(kernel.set_hosts(DEVICE, ways, to_others, self._own, self._networks))
                 if contents != self._contents:
                     self._contents = contents
                     tasks.create_task(self._table.fill(contents))

@@ -1,5 +1,7 @@
 """What a frame of a client says: ARP (RFC 826), neighbour discovery (RFC 4861), and access points' own frames.
 
+What this node gives a client by DHCP (RFC 2131) says so before the client uses it.
+
 The octets come from strangers. A frame that is no such one, or too short, says nothing.
 """
 
@@ -14,6 +16,10 @@ LLC: Final = 0x0004
 """Linux's number for frames of IEEE 802.2. An access point sends one (XID) in a client's name when that has come."""
 _ARP_HEAD: Final = bytes.fromhex("0001080006040001"), bytes.fromhex("0001080006040002")
 """Ethernet, IPv4, request and reply."""
+_BOOTP_REPLY: Final = bytes.fromhex("020106")
+"""A reply, for Ethernet."""
+_DHCP_COOKIE: Final = bytes.fromhex("63825363")
+_MESSAGE_TYPE, _DHCPACK, _END = 53, 5, 255
 _ICMPV6: Final = 58
 _SOLICITATION, _ADVERTISEMENT = 135, 136
 _ND_LENGTH: Final = 40 + 24
@@ -28,6 +34,31 @@ def sighting(mac: str, protocol: int, octets: bytes) -> Sighting | None:
             return _arp(mac, octets)
         case 0x86DD:
             return _neighbour_discovery(mac, octets)
+    return None
+
+
+def lease(octets: bytes) -> Sighting | None:
+    """Return what an IPv4 packet of this node's own DHCP server gives a client; None: nothing."""
+    bootp = octets[(octets[0] & 0x0F) * 4 + 8 :] if octets else b""
+    if len(bootp) < 240 or bootp[:3] != _BOOTP_REPLY or bootp[236:240] != _DHCP_COOKIE:
+        return None
+    if _option(bootp[240:], _MESSAGE_TYPE) != bytes((_DHCPACK,)):
+        return None
+    given = IPv4Address(bootp[16:20])
+    return None if given.is_unspecified else Sighting(bootp[28:34].hex(":"), given)
+
+
+def _option(octets: bytes, wanted: int) -> bytes | None:
+    """Return a DHCP option's value (RFC 2132)."""
+    at = 0
+    while at + 1 < len(octets) and octets[at] != _END:
+        if octets[at] == 0:
+            at += 1
+            continue
+        length = octets[at + 1]
+        if octets[at] == wanted:
+            return octets[at + 2 : at + 2 + length]
+        at += 2 + length
     return None
 
 

@@ -18,6 +18,8 @@ const INTERFACES_MAX: usize = 64;
 const ATTACHED_MAX: usize = 256;
 /// Metric of routes to networks: larger than those of the default routes of DHCP and NetworkManager (100 to 20600).
 const NETWORK_METRIC: i64 = 32_768;
+/// Metric of routes to addresses of routers: larger than that of meshsecd's protected routes to clients.
+const ROUTE_METRIC: i64 = 20;
 /// Directory of the sockets when no path is configured.
 const DIRECTORY: &str = "/run/olsrv2d";
 
@@ -194,7 +196,7 @@ impl RawRoute {
                 "route.metric",
                 self.metric.as_ref(),
                 1..=i64::from(u32::MAX),
-                2,
+                ROUTE_METRIC,
             )? as u32,
             network_metric: integer(
                 "route.network_metric",

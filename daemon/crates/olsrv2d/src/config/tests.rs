@@ -20,7 +20,7 @@ fn an_empty_file_gives_the_defaults() {
     } = config.route;
     assert_eq!(
         (table, protocol, metric, network_metric),
-        (254, 100, 2, 32_768)
+        (254, 100, 20, 32_768)
     );
     let hosts: Vec<String> = config.accept.hosts.iter().map(Prefix::to_string).collect();
     assert_eq!(hosts[..2], ["fc00::/7", "10.0.0.0/8"]);
