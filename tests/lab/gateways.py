@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net.links import End, Link
 from tests.lab.net.traffic import Flow, udp_socket
@@ -94,6 +94,11 @@ class WaysOut:
         target = OUTSIDE4 if version == 4 else OUTSIDE6
         return Flow((self.host.namespace, source), (self.outside, target), interval, port)
 
+    def conversation(self, version: int, port: int) -> "Conversation":
+        """Return a flow of the host behind a that asks from where the outside sees it."""
+        source = self.host.ipv4 if version == 4 else self.host.address
+        return Conversation((self.host.namespace, source), self.outside, port)
+
     def used(self) -> dict[str, str | None]:
         """Return through which gateway a reaches each default route."""
         return {one["network"]: one["peer"] for one in self.lab["a"].control.ask("status")["networks"]}
@@ -114,15 +119,16 @@ class WaysOut:
 
 
 class Conversation:
-    """A UDP flow of the host behind a, which asks from where the outside sees it."""
+    """A UDP flow of a host in the mesh, which asks from where the outside sees it."""
 
-    def __init__(self, mesh: WaysOut, version: int, port: int) -> None:
-        target = OUTSIDE4 if version == 4 else OUTSIDE6
+    def __init__(self, near: tuple[str, str], outside: str, port: int) -> None:
+        """``near`` is the host's namespace and address, ``outside`` the namespace outside."""
+        target = OUTSIDE6 if ":" in near[1] else OUTSIDE4
         self._target = (target, port)
-        self._far = udp_socket(mesh.outside, target, port)
-        self._near = udp_socket(mesh.host.namespace, mesh.host.ipv4 if version == 4 else mesh.host.address)
-        self._far.settimeout(patient(30))
-        self._near.settimeout(patient(30))
+        self._far = udp_socket(outside, target, port)
+        self._near = udp_socket(*near)
+        self._far.settimeout(1)
+        self._near.settimeout(1)
 
     def __enter__(self) -> Self:
         return self
@@ -134,11 +140,20 @@ class Conversation:
         self._near.close()
 
     def seen_from(self) -> str:
-        """Return the address from which the outside sees the host now. Its answer comes back to the host."""
-        self._near.sendto(b"who am I?", self._target)
-        _, sender = self._far.recvfrom(100)
-        self._far.sendto(sender[0].encode(), sender)
-        return self._near.recvfrom(100)[0].decode()
+        """Return the address from which the outside sees the host now. Its answer comes back to the host.
+
+        A datagram may be lost while something moves, so the host asks again each second.
+        """
+        return wait_until("an answer from outside", self._asked, [], 30)
+
+    def _asked(self) -> str:
+        try:
+            self._near.sendto(b"who am I?", self._target)
+            _, sender = self._far.recvfrom(100)
+            self._far.sendto(sender[0].encode(), sender)
+            return self._near.recvfrom(100)[0].decode()
+        except TimeoutError:
+            return ""
 
 
 @contextmanager

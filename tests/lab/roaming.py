@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.lab.basics import programs
 from tests.lab.basics.shell import run
-from tests.lab.gateways import DEFAULTS, OUTSIDE4, OUTSIDE6, UPLINK, Uplink
+from tests.lab.gateways import DEFAULTS, OUTSIDE4, OUTSIDE6, UPLINK, Conversation, Uplink
 from tests.lab.lab import Lab
 from tests.lab.net.links import End, Link
 from tests.lab.net.namespaces import within
@@ -105,6 +105,10 @@ class Station:
         self.run(programs.busybox(), "udhcpc", "-f", "-n", "-q", "-i", _WLAN, "-s", str(script), "-t", "10", "-T", "1")
         return self.addresses(4)[0]
 
+    def end(self, version: int) -> tuple[str, str]:
+        """Return its namespace and its address of an IP version."""
+        return self.namespace, self.addresses(version)[0]
+
     def addresses(self, version: int) -> list[str]:
         """Return its addresses of one IP version, without link-local and tentative ones."""
         shown = json.loads(self.ip("-j", f"-{version}", "address", "show", "dev", _WLAN, "scope", "global"))
@@ -151,10 +155,24 @@ class Roaming:
         return next((one["addresses"] for one in shown if one["mac"] == station.mac and one["here"]), [])
 
     def flow(self, version: int, port: int = 7020) -> Flow:
-        """Return a flow from the outside to the client, or rather the client's own to the outside."""
-        source = self.station.addresses(version)[0]
+        """Return a flow from the client to the outside."""
         target = OUTSIDE4 if version == 4 else OUTSIDE6
-        return Flow((self.station.namespace, source), (self.outside, target), 0.02, port)
+        return Flow(self.station.end(version), (self.outside, target), 0.02, port)
+
+    def conversation(self, version: int, port: int) -> Conversation:
+        """Return a flow of the client that asks from where the outside sees it."""
+        return Conversation(self.station.end(version), self.outside, port)
+
+    def move(self, name: str) -> None:
+        """Have the client move to an access node, and wait until it is served there and all of it may pass."""
+        self.station.move(name)
+        own = self.own(self.station)
+        self.lab[name].wait_for(f"the client at {name}", lambda: set(self.known(name, self.station)) >= own, 30)
+        self.lab[name].wait_for("its packets pass", lambda: self._passes(name), 30)
+
+    def _passes(self, name: str) -> bool:
+        bound = self.lab[name].run("nft", "list", "set", "inet", "meshsec_access", "bound4").stdout
+        return self.station.mac in bound
 
 
 @contextmanager

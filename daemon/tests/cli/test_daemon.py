@@ -69,7 +69,7 @@ class Daemon:
             case "plan":
                 return views.plan(engine, now)
             case "explain" if "network" in params:
-                return network_sentences.explain_network(engine.known, NETWORK)
+                return network_sentences.explain_network(engine.known, NETWORK, NETWORK)
             case "explain":
                 try:
                     return views.explain(engine, now, params["peer"])

@@ -352,7 +352,7 @@ def test_what_a_predecessor_set_stays_until_the_router_says_something_unless_its
 
 def said(made: Driver, network: Network = NETWORK, *others: OtherRoute) -> str:
     """Return what `meshsec explain NETWORK` says, as one text."""
-    return " ".join(explain_network(made.engine.known, network, others)["sentences"])
+    return " ".join(explain_network(made.engine.known, network, network, others)["sentences"])
 
 
 def test_a_network_is_explained_from_who_may_speak_for_it_to_what_becomes_of_a_packet() -> None:

@@ -1,11 +1,26 @@
-"""Clients of access nodes: they get addresses, reach the outside and each other, and keep both when they move."""
+"""Clients of access nodes: they get addresses, reach the outside and each other, and keep both when they move.
 
+The mesh is that of ``tests/lab/roaming.py``: access nodes a and b with the relay r between them, which nobody trusts.
+"""
+
+import json
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from tests.lab.gateways import OUTSIDE4, OUTSIDE6
-from tests.lab.roaming import Roaming, roaming
+from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
+from tests.lab.net.traffic import Flow, wait_arrivals
+from tests.lab.observe.schemas import schema
+from tests.lab.roaming import Roaming, Station, roaming
+from tests.scenarios.expectations import assert_nothing_clear, captured, wait_no_drift
+
+LARGE = 2_000_000
+"""Bytes: a path MTU that is wrong by one header stalls the transfer."""
+OUTAGE = 1.0
+"""Seconds without a datagram on a machine with other work; how long a move takes is measured by a benchmark."""
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +30,144 @@ def mesh() -> Iterator[Roaming]:
         yield made
 
 
-def test_a_client_reaches_the_outside_and_keeps_its_addresses_when_it_moves(mesh: Roaming) -> None:
-    station = mesh.station
-    before = mesh.own(station)
-    for version, outside in ((4, OUTSIDE4), (6, OUTSIDE6)):
-        assert "1 received" in station.run("ping", f"-{version}", "-c", "1", "-W", "5", outside)
-    station.move("b")
-    mesh.lab["b"].wait_for("the client at b", lambda: set(mesh.known("b", station)) >= before, 10)
-    for version, outside in ((4, OUTSIDE4), (6, OUTSIDE6)):
-        assert "1 received" in station.run("ping", f"-{version}", "-c", "1", "-W", "5", outside)
-    assert mesh.own(station) == before
+@pytest.fixture(scope="module")
+def other(mesh: Roaming) -> Station:
+    """Return a second client, which stays at b."""
+    return mesh.join("b", Station.create(mesh.lab, 2, "a", "b"))
+
+
+@pytest.fixture
+def at_a(mesh: Roaming) -> Roaming:
+    """Return the mesh with the client at a."""
+    mesh.lab.heal()
+    mesh.move("a")
+    return mesh
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_flow_goes_on_through_its_gateway_when_the_client_moves(at_a: Roaming, version: int) -> None:
+    near, far = (at_a.uplinks[name].inner[0 if version == 4 else 1] for name in "gh")
+    before = at_a.own(at_a.station)
+    with at_a.conversation(version, 7050) as first, at_a.conversation(version, 7051) as second:
+        assert first.seen_from() == near
+        at_a.move("b")
+        assert first.seen_from() == near, "the flow stays with the gateway that translates its addresses"
+        assert second.seen_from() == far, "a flow that begins takes the nearest"
+        at_a.move("a")
+        assert (first.seen_from(), second.seen_from()) == (near, far)
+    assert at_a.own(at_a.station) == before
+
+
+def test_a_stream_to_the_outside_goes_on_while_the_client_moves_and_relays_see_esp_alone(at_a: Roaming) -> None:
+    flows = [at_a.flow(4, 7052), at_a.flow(6, 7053)]
+    with captured(at_a.lab, "moves") as captures, flows[0], flows[1]:
+        for name in ("b", "a", "b"):
+            at_a.move(name)
+            for flow in flows:
+                wait_arrivals(flow, 50)
+    assert_nothing_clear(captures)
+    assert captures["r"].counts[Kind.ESP] > 0
+    assert max(flow.result.longest_gap for flow in flows) < OUTAGE, [flow.summary() for flow in flows]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_large_transfer_from_a_client_to_the_outside_fits_and_survives_a_move(at_a: Roaming, version: int) -> None:
+    target = at_a.outside, OUTSIDE4 if version == 4 else OUTSIDE6
+    done = traffic.tcp_stream(at_a.station.end(version), target, LARGE)
+    assert done.octets == LARGE
+    at_a.move("b")
+    assert traffic.tcp_stream(at_a.station.end(version), target, LARGE).octets == LARGE
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("place", ["a", "b"])
+def test_two_clients_talk_wherever_they_are(at_a: Roaming, other: Station, version: int, place: str) -> None:
+    """At one node too, where no frame passes from one to the other."""
+    at_a.move(place)
+    for source, target in ((at_a.station, other), (other, at_a.station)):
+        with captured(at_a.lab, "pair") as captures, Flow(source.end(version), target.end(version)) as flow:
+            wait_arrivals(flow, 10)
+        assert_nothing_clear(captures)
+
+
+def test_a_client_keeps_its_addresses_when_its_node_dies(at_a: Roaming) -> None:
+    a, station = at_a.lab["a"], at_a.station
+    before = at_a.own(station)
+    for daemon in a.daemons.all():
+        daemon.kill()
+    for neighbour in "gr":
+        at_a.lab.link("a", neighbour).down()
+    try:
+        at_a.move("b")
+        assert station.ask_dhcp(at_a.lab["b"].directory) in before
+        with at_a.flow(4, 7054) as flow:
+            wait_arrivals(flow, 10)
+        assert at_a.own(station) == before
+    finally:
+        at_a.lab.heal()
+        a.wait_protected(at_a.lab["b"], 120)
+        for gateway in "gh":
+            a.wait_protected(at_a.lab[gateway], 120)
+
+
+def test_clients_stay_connected_while_meshsecd_is_away_and_are_known_to_the_next(at_a: Roaming) -> None:
+    a = at_a.lab["a"]
+    with at_a.flow(4, 7055) as flow:
+        flow.grace = 30.0
+        wait_arrivals(flow, 10)
+        a.daemons.agent.kill()
+        wait_arrivals(flow, 50)
+        at_a.lab.heal()
+        own = at_a.own(at_a.station)
+        a.wait_for("the client is known again", lambda: set(at_a.known("a", at_a.station)) >= own, 60)
+        wait_arrivals(flow, 50)
+    assert flow.result.longest_gap < OUTAGE, flow.summary()
+
+
+def test_what_people_are_shown(at_a: Roaming, other: Station) -> None:
+    a = at_a.lab["a"]
+    view = json.loads(a.meshsec("clients", "--json").stdout)
+    schema("meshsec-clients-1").validate(view)
+    assert {one["mac"]: one["node"] for one in view["clients"]} == {at_a.station.mac: None, other.mac: "b"}
+    assert view["nodes"] == ["b"]
+    assert "Clients here: 1 of at most 32" in a.meshsec("clients").stdout
+    wait_no_drift(a)
+    client = at_a.station.addresses(4)[0]
+    assert "is at this node" in a.meshsec("explain", client).stdout
+    assert "b serves it" in a.meshsec("explain", other.addresses(6)[0]).stdout
+
+
+def test_names_are_resolved_and_nothing_else_of_the_node_is_open(at_a: Roaming) -> None:
+    station, a = at_a.station, at_a.lab["a"]
+    question = bytes.fromhex("0001010000010000000000000776657273696f6e0462696e640000100003")  # version.bind, CHAOS
+    with traffic.udp_socket(*station.end(4)) as asking:
+        asking.settimeout(30)
+        asking.sendto(question, ("10.130.0.1", 53))
+        assert asking.recv(512)[:2] == question[:2]
+    before = dropped(at_a, "to_node")
+    for target in ("10.130.0.1", a.address):
+        assert traffic.send(station.end(6 if ":" in target else 4), target, port=7056) == 5
+    a.wait_for("ten packets are counted", lambda: dropped(at_a, "to_node") >= before + 10, 30)
+
+
+def dropped(mesh: Roaming, counter: str, node: str = "a") -> int:
+    """Return how many packets a counter of the clients' table has counted."""
+    listed = mesh.lab[node].run("nft", "-j", "list", "counter", "inet", "meshsec_access", counter).stdout
+    return int(next(one["counter"]["packets"] for one in json.loads(listed)["nftables"] if "counter" in one))
+
+
+def _has_dropped(mesh: Roaming, node: str, count: int) -> bool:
+    return dropped(mesh, "between_clients", node) >= count
+
+
+def test_clients_that_are_isolated_reach_the_outside_and_not_each_other() -> None:
+    with roaming("isolated", isolated=True) as mesh:
+        first = mesh.join("a")
+        second = mesh.join("a", Station.create(mesh.lab, 2, "a", "b"))
+        for place in ("a", "b"):
+            mesh.move(place)
+            for version in (4, 6):
+                assert traffic.send(first.end(version), second.end(version)[1], port=7057) == 5
+            mesh.lab[place].wait_for("ten packets are counted", partial(_has_dropped, mesh, place, 10), 30)
+            with mesh.flow(4, 7058) as flow:
+                wait_arrivals(flow, 10)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import wait_until
-from tests.lab.gateways import OUTSIDE4, OUTSIDE6, UPLINK, Conversation, WaysOut, ways_out
+from tests.lab.gateways import OUTSIDE4, OUTSIDE6, UPLINK, WaysOut, ways_out
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.traffic import Flow, wait_arrivals
@@ -160,7 +160,7 @@ def test_a_flow_stays_with_its_gateway_while_that_lives(ready: WaysOut, version:
     near, far = (ready.uplinks[name].inner[0 if version == 4 else 1] for name in "gh")
     g.meshsec("gateway", "off")
     _wait_beginning(ready, version, far)
-    with Conversation(ready, version, 7041) as first, Conversation(ready, version, 7042) as second:
+    with ready.conversation(version, 7041) as first, ready.conversation(version, 7042) as second:
         assert first.seen_from() == far
         g.meshsec("gateway", "on")
         _wait_beginning(ready, version, near)
@@ -182,7 +182,7 @@ def _wait_beginning(mesh: WaysOut, version: int, address: str) -> None:
     """Wait until flows that begin are seen from this address."""
 
     def is_seen() -> bool:
-        with Conversation(mesh, version, 7043) as one:
+        with mesh.conversation(version, 7043) as one:
             return one.seen_from() == address
 
     mesh.lab["a"].wait_for(f"flows that begin at {address}", is_seen, 60)

@@ -28,6 +28,7 @@ METRIC = 5
 """Before the routes into the tunnel: what is here is not elsewhere."""
 _METRIC_OF_NONE = 65536
 """Behind the routes into the tunnel: what is nowhere is unreachable, and does not leave by a default route."""
+_IFF_UP = 0x1
 _MAIN = 254
 _UNICAST, _UNREACHABLE = 1, 7
 _PERMANENT = 0x80
@@ -129,20 +130,29 @@ async def hosts(device: str) -> frozenset[Host]:
         return frozenset() if index is None else await _hosts(ipr, index)
 
 
+async def _link(ipr: Any, device: str) -> Any | None:
+    return next(iter([link async for link in await ipr.link("dump") if link.get("ifname") == device]), None)
+
+
 async def _index(ipr: Any, device: str) -> int | None:
-    found: list[int] = [link["index"] async for link in await ipr.link("dump") if link.get("ifname") == device]
-    return found[0] if found else None
+    link = await _link(ipr, device)
+    return None if link is None else link["index"]
 
 
 async def _bridge(ipr: Any, device: str, mac: str) -> int:
-    index = await _index(ipr, device)
-    if index is None:
+    """Return the index of the bridge. What is as it ought to be is not set again: that would flush its neighbours."""
+    link = await _link(ipr, device)
+    if link is None:
         made = ipr.link("add", ifname=device, kind="bridge", address=mac, br_mcast_snooping=0, br_forward_delay=0)
         await _asked(made, f"link add {device} type bridge")
-        index = await _index(ipr, device)
-        if index is None:
+        link = await _link(ipr, device)
+        if link is None:
             raise ClientsError(f"{device}: the kernel made no such device")
-    await _asked(ipr.link("set", index=index, address=mac, state="up"), f"link set {device} address {mac} up")
+    index: int = link["index"]
+    if link.get("address") != mac:
+        await _asked(ipr.link("set", index=index, address=mac), f"link set {device} address {mac}")
+    if not link["flags"] & _IFF_UP:
+        await _asked(ipr.link("set", index=index, state="up"), f"link set {device} up")
     _set_arp(index)
     return index
 

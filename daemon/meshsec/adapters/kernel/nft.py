@@ -45,7 +45,8 @@ class Table:
     async def fill(self, contents: str) -> None:
         """Change the contents of the table as it was applied last, as fast as that goes. Raises ``RulesError``."""
         async with self._changing:
-            await self._run(self._text, contents, contents)
+            if contents != self._contents:
+                await self._run(self._text, contents, contents)
 
     async def _apply(self, text: str, contents: str) -> None:
         head = f"table inet {self._name}\ndelete table inet {self._name}\n"

@@ -104,7 +104,7 @@ class ViewRequests:
             others = await self._sides.networks.others([protected])
         except OSError as error:
             raise ControlError("failed", str(error)) from error
-        return network_sentences.explain_network(known, protected, others)
+        return network_sentences.explain_network(known, protected, network, others)
 
     async def _doctor(self, _params: Params) -> Mapping[str, Any]:
         try:

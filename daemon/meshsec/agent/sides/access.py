@@ -78,7 +78,8 @@ class AccessSide:
         """Who serves the addresses of clients that moved away, while the route there is not set."""
         self._leaving: dict[Address, float] = {}
         """Until when an address is announced still."""
-        self._kept_flows: dict[Flow, float] = {}
+        self._kept_flows: dict[object, tuple[Flow, float]] = {}
+        """The flows that moved here with their clients, by their ends, and until when each is kept."""
         self._dirty = asyncio.Event()
         self.refused: dict[tuple[str, str], int] = {}
         """How often a client was refused something, by its MAC address and the reason."""
@@ -162,34 +163,36 @@ class AccessSide:
 
     def _moved(self, mac: str, number: int, flows: list[Flow]) -> None:
         client = self.clients.of(mac)
-        if client is None or client.node != self._own or client.number != number:
+        if client is None or client.node != self._own or client.number < number:
             return
-        kept = sum(flow.source in client.addresses for flow in self._kept_flows)
+        kept = sum(flow.source in client.addresses for flow, _ in self._kept_flows.values())
         taken = [flow for flow in flows if flow.source in client.addresses][: max(0, FLOWS_MAX - kept)]
-        self._kept_flows |= dict.fromkeys(taken, self._loop.time() + KEPT_FLOW)
+        self._kept_flows |= {flow.ends: (flow, self._loop.time() + KEPT_FLOW) for flow in taken}
 
     def _answered(self, mac: str, number: int, peer: IPv6Address) -> None:
-        if self._waiting.get(mac, ())[:2] == (number, peer):
+        waiting = self._waiting.get(mac)
+        if waiting is not None and waiting[1] == peer and waiting[0] <= number:
             del self._waiting[mac]
             self._dirty.set()
 
-    async def _flows(self, mac: str, number: int, peer: IPv6Address) -> list[Flow]:
+    async def _flows(self, mac: str, peer: IPv6Address) -> list[Flow]:
         """Return the flows of a client that has moved to a peer from here."""
         client = self.clients.of(mac)
-        if client is None or client.node != peer or client.number != number:
+        if client is None or client.node != peer:
             return []
         networks = self._known.networks
         gateways = {mark: gateway for gateway, mark in networks.flows.present.items()}
         if any(one.prefixlen == 0 for one in networks.own):
             gateways[0] = self._own  # flows that leave here have no mark
-        waiting = [flow for flow in self._kept_flows if flow.source in client.addresses]
+        waiting = [flow for flow, _ in self._kept_flows.values() if flow.source in client.addresses]
         try:
             found = await flows_of(client.addresses, gateways) if gateways else []
         except FlowsError as error:
             _log.warning("access: the flows of %s cannot be told: %s", mac, error)
             found = []
         inside = (*networks.own, *networks.grants)
-        return [one for one in dict.fromkeys((*found, *waiting)) if is_outside(one.target, inside)][:FLOWS_MAX]
+        by_ends = {flow.ends: flow for flow in (*waiting, *found)}
+        return [flow for flow in by_ends.values() if is_outside(flow.target, inside)][:FLOWS_MAX]
 
     # --- what follows from it ---
 
@@ -205,15 +208,17 @@ class AccessSide:
     async def _apply(self) -> None:
         now = self._loop.time()
         served, elsewhere = self.clients.served, self.clients.elsewhere
-        self._uses.post(ClientsSet({host(address): node for address, node in elsewhere.items()}))
+        here = dict.fromkeys((one for client in served for one in client.addresses), self._own)
+        self._uses.post(ClientsSet({host(address): node for address, node in (elsewhere | here).items()}))
         self._prune(now)
         self._uses.announce([*(one for client in served for one in client.addresses), *self._leaving])
         self._waiting = {mac: one for mac, one in self._waiting.items() if one[2] > now}
         handed = {address: node for address, (node, _) in self._handing.items()}
         marks = self._known.networks.flows.present
-        flows = {flow: marks[flow.gateway] for flow in self._kept_flows if flow.gateway in marks}
+        flows = {flow: marks[flow.gateway] for flow, _ in self._kept_flows.values() if flow.gateway in marks}
         senders = (client for client in served if client.mac not in self._waiting)
-        await self.kernel.serve(served, handed, senders, flows)
+        if not await self.kernel.serve(served, handed, senders, flows):
+            self._loop.call_later(AGAIN, self._dirty.set)
         await self._write_hosts()
 
     def _prune(self, now: float) -> None:
@@ -224,7 +229,11 @@ class AccessSide:
             if until > now and address not in here and in_use.get(host(address)) != node
         }
         self._leaving = {one: until for one, until in self._leaving.items() if until > now and one not in here}
-        self._kept_flows = {one: until for one, until in self._kept_flows.items() if until > now and one.source in here}
+        self._kept_flows = {
+            ends: (flow, until)
+            for ends, (flow, until) in self._kept_flows.items()
+            if until > now and flow.source in here
+        }
 
     async def _write_hosts(self) -> None:
         text = dnsmasq.hosts(self.clients)

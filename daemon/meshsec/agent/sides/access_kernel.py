@@ -64,21 +64,24 @@ class AccessKernel:
         handed: Mapping[Address, IPv6Address],
         senders: Iterable[Client],
         marks: Mapping[Flow, int],
-    ) -> None:
+    ) -> bool:
         """Set the ways to clients, and to those that others serve now; take packets from ``senders``, and give their
-        flows these marks.
+        flows these marks. Return whether all of it is in force.
         """
         ways = [Host(address, one.mac) for one in served for address in one.addresses]
         to_others = [Handed(address, node) for address, node in handed.items()]
-        contents = nft_access.contents(senders, marks)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(kernel.set_hosts(DEVICE, ways, to_others, self._own, self._networks))
-                if contents != self._contents:
-                    self._contents = contents
-                    tasks.create_task(self._table.fill(contents))
-        except* (ClientsError, RulesError) as errors:
-            self._failed(errors.exceptions[0])
+        self._contents = nft_access.contents(senders, marks)
+        ended = await asyncio.gather(
+            kernel.set_hosts(DEVICE, ways, to_others, self._own, self._networks),
+            self._table.fill(self._contents),
+            return_exceptions=True,
+        )
+        wrong = [one for one in ended if one is not None]
+        for one in wrong:
+            if not isinstance(one, ClientsError | RulesError):
+                raise one
+            self._failed(one)
+        return not wrong
 
     async def _set_table(self) -> bool:
         text = nft_access.render(self._networks, isolated=self._settings.isolated)

@@ -23,8 +23,8 @@ class Listeners(NamedTuple):
     """Who takes what comes."""
 
     claimed: Callable[[Client, IPv6Address], None]
-    flows: Callable[[str, int, IPv6Address], Awaitable[list[Flow]]]
-    """Returns the flows of a client that has moved to a peer: MAC address, number of the claim, peer."""
+    flows: Callable[[str, IPv6Address], Awaitable[list[Flow]]]
+    """Returns the flows of a client that has moved to a peer."""
     moved: Callable[[str, int, list[Flow]], None]
     """Takes flows of a client."""
     answered: Callable[[str, int, IPv6Address], None]
@@ -122,7 +122,7 @@ class AccessTalk:
 
     async def _answer(self, peer: IPv6Address, claim: Claim) -> None:
         try:
-            flows = await self._listeners.flows(claim.mac, claim.number, peer)
+            flows = await self._listeners.flows(claim.mac, peer)
             for portion in messages.portions(claim.mac, claim.number, flows):
                 self._send(peer, portion)
             self._send(peer, Answer(claim.mac, claim.number))

@@ -130,6 +130,9 @@ class Clients:
             if client == kept.client and client.node == sender:
                 kept.seen = now
             return []
+        if client.node == self._own and kept is not None and self._is_served(kept):
+            # This node has begun to count anew since its start: it goes on from where the others are.
+            return [self._keep(replace(kept.client, number=client.number + 1), now)]
         if kept is None and self._number_of(client.node) >= self._most:
             return []
         allowed = tuple(one for one in client.addresses if self._is_ours(one))

@@ -25,7 +25,7 @@ PORT: Final = 17182
 """UDP port on which meshsecd hears other access nodes."""
 SIZE_MAX: Final = 1200
 """Octets of a datagram: it fits into IPv6's smallest MTU with all headers."""
-FLOWS_IN_ONE: Final = 12
+FLOWS_IN_ONE: Final = 8
 FLOWS_MAX: Final = 240
 """Flows that move with a client: the newest."""
 
@@ -49,6 +49,11 @@ class Flow(NamedTuple):
     source_port: int
     target_port: int
     gateway: IPv6Address
+
+    @property
+    def ends(self) -> tuple[Address, Address, int, int, int]:
+        """Return what the flow is known by."""
+        return self[:5]
 
 
 class Claim(msgspec.Struct, frozen=True, tag="claim", forbid_unknown_fields=True):

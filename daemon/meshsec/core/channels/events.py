@@ -91,7 +91,7 @@ class OwnNetworksSet:
 
 @dataclass(frozen=True, slots=True)
 class ClientsSet:
-    """Which peer serves each address of a client that this node does not serve itself."""
+    """Which node serves each client's address: a peer, or this one."""
 
     nodes: Mapping[Network, IPv6Address]
 

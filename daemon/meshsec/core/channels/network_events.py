@@ -45,7 +45,7 @@ def own_networks_set(known: Situation, event: OwnNetworksSet) -> None:
 
 
 def clients_set(known: Situation, event: ClientsSet) -> None:
-    """Take which peer serves each client's address."""
+    """Take which node serves each client's address."""
     known.networks.clients = event.nodes
     known.networks.changed()
 

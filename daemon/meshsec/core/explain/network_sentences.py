@@ -36,10 +36,12 @@ def containing(known: Situation, asked: Network) -> Network | None:
     return max(found, key=lambda one: one.prefixlen, default=None)
 
 
-def explain_network(known: Situation, network: Network, others: Collection[OtherRoute] = ()) -> dict[str, Any]:
+def explain_network(
+    known: Situation, network: Network, asked: Network, others: Collection[OtherRoute] = ()
+) -> dict[str, Any]:
     """Return why packets to a protected network travel as they do.
 
-    ``others`` are the routes that lead past the tunnel.
+    ``asked`` is a part of it that was asked for, and ``others`` are the routes that lead past the tunnel.
     """
     view = shown_network(known, network) if network in known.networks.grants else {"peer": None, "problem": ""}
     return {
@@ -48,7 +50,7 @@ def explain_network(known: Situation, network: Network, others: Collection[Other
         "own": network in known.networks.own,
         "peer": view["peer"],
         "problem": view["problem"],
-        "sentences": [*_sentences(known, network, view, others), _rules(known)],
+        "sentences": [*_sentences(known, network, view, others), *_client(known, asked), _rules(known)],
     }
 
 
@@ -78,6 +80,10 @@ def _contains(network: Network, asked: Network) -> bool:
 def _sentences(
     known: Situation, network: Network, view: dict[str, Any], others: Collection[OtherRoute]
 ) -> Iterator[str]:
+    if network in known.networks.shared:
+        nodes = ", ".join(map(str, ("this node", *known.networks.shared[network])))
+        yield f"{network} is where clients of access nodes are: {nodes} may serve them ([access] of meshsec.toml)."
+        return
     if network in known.networks.own:
         yield f"{network} is behind this node, which announces it to the mesh."
         return
@@ -88,6 +94,16 @@ def _sentences(
     yield _use(view)
     for one in others:
         yield f"A route to {one.destination} by {one.interface} leads past the tunnel: what takes it is dropped."
+
+
+def _client(known: Situation, asked: Network) -> Iterator[str]:
+    """Yield where a client is, if its address was asked for."""
+    node = known.networks.clients.get(asked, known.networks.in_use.get(asked))
+    if node == known.node.address:
+        yield f"The client {asked.network_address} is at this node."
+    elif node is not None:
+        titles = (channel.title for channel, card in of_present_key(known) if card.address == node)
+        yield f"The client {asked.network_address} is at another node: {next(titles, node)} serves it."
 
 
 def _announcers(known: Situation, network: Network) -> Iterator[str]:

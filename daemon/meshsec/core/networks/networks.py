@@ -36,7 +36,7 @@ class Networks:
         self.shared: Grants = {}
         """The networks of this node's clients, and the peers that serve clients of them, too."""
         self.clients: Mapping[Network, IPv6Address] = {}
-        """Which peer serves each client's address, as the access nodes agreed. A node that is none knows none."""
+        """Which node serves each client's address, as the access nodes agreed. A node that is none knows none."""
         self._claims: dict[str, Claim] = {}
         self.silent: frozenset[Address] = frozenset()
         """The peers whose gateways do not answer, by their addresses."""
