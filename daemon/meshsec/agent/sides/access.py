@@ -97,7 +97,7 @@ class AccessSide:
         if not self.enabled:
             self._uses.announce(())
             return
-        for one in sorted(found):
+        for one in sorted(found, key=str):
             self._sighted(Sighting(one.mac, one.address))
         self._dirty.set()
         async with asyncio.TaskGroup() as tasks:
