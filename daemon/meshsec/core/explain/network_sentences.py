@@ -98,6 +98,8 @@ def _sentences(
 
 def _client(known: Situation, asked: Network) -> Iterator[str]:
     """Yield where a client is, if its address was asked for."""
+    if known.networks.around(asked) is None or asked in known.networks.grants:
+        return
     node = known.networks.clients.get(asked, known.networks.in_use.get(asked))
     if node == known.node.address:
         yield f"The client {asked.network_address} is at this node."
