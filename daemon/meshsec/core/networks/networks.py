@@ -68,15 +68,13 @@ class Networks:
         self._claims.pop(channel, None)
         if claim is not None:
             self._claims[channel] = claim
-        self._recount()
+        self._counting = None
+        self.changed()
         return True
 
     def take_own(self, own: Iterable[Network]) -> None:
         """Take the protected networks behind this node, which change when it becomes a gateway."""
         self.own = (*own, *self.shared)
-        self._recount()
-
-    def _recount(self) -> None:
         self._counting = None
         self.changed()
 
@@ -100,14 +98,10 @@ class Networks:
     def _counted(self) -> Granted:
         """Derive which claims count, once for all that changed."""
         if self._counting is None:
-            claims = [replace(one, networks=self._asked_for(one)) for one in self._claims.values()]
+            claims = (_without(one, self.shared) for one in self._claims.values())
             self._counting = granted(self._configured, claims, self.own, self._mesh)
             self.announcements.replace(self.announcements, self._standing)
         return self._counting
-
-    def _asked_for(self, claim: Claim) -> tuple[Network, ...]:
-        """Return the networks on a card without those of clients: the operator names who serves them."""
-        return tuple(one for one in claim.networks if one not in self.shared)
 
     @property
     def in_use(self) -> dict[Network, IPv6Address]:
@@ -127,7 +121,7 @@ class Networks:
         """Return what the fail-closed rules need. ``cards``: of all trusted peers, by name."""
         if not self.device:
             return BehindNodes()
-        speakers = [self._speaker(name, held) for name, held in cards.items()]
+        speakers = [_speaker(self, name, held) for name, held in cards.items()]
         return BehindNodes(
             self.device,
             self.own,
@@ -135,13 +129,6 @@ class Networks:
             tuple(self.grants),
             tuple(self.shared),
         )
-
-    def _speaker(self, name: str, cards: Sequence[Card]) -> Speaker:
-        tunnels = sorted({card.address for card in cards})
-        ipv4 = sorted({card.ipv4 for card in cards if card.ipv4})
-        networks = (one for one in self.grants if any(self.may_speak(one, name, card) for card in cards))
-        serves = tuple(one for one in self.shared if any(self.may_speak(one, name, card) for card in cards))
-        return Speaker(tuple(tunnels), (*tunnels, *ipv4), (*networks, *serves), serves)
 
     def may_speak(self, network: Network, name: str, card: Card) -> bool:
         """Return whether a peer may speak for a network. ``name`` is the peer's or the title of one of its channels."""
@@ -203,3 +190,16 @@ def originators(card: Card, version: int | None = None) -> tuple[Address, ...]:
     """Return what a peer may announce itself as, in one IP version or all; where its ESP runs is not known here."""
     found = (card.address, card.locator, card.ipv4)
     return tuple(one for one in found if one is not None and version in {None, one.version})
+
+
+def _speaker(networks: Networks, name: str, cards: Sequence[Card]) -> Speaker:
+    tunnels = sorted({card.address for card in cards})
+    ipv4 = sorted({card.ipv4 for card in cards if card.ipv4})
+    spoken = (one for one in networks.grants if any(networks.may_speak(one, name, card) for card in cards))
+    serves = tuple(one for one in networks.shared if any(networks.may_speak(one, name, card) for card in cards))
+    return Speaker(tuple(tunnels), (*tunnels, *ipv4), (*spoken, *serves), serves)
+
+
+def _without(claim: Claim, shared: Grants) -> Claim:
+    """Return a claim without the networks of clients: the operator names who serves those."""
+    return replace(claim, networks=tuple(one for one in claim.networks if one not in shared))
