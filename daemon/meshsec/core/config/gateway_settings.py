@@ -12,7 +12,6 @@ from meshsec.core.values.gateway import Uplink, Way
 from meshsec.core.values.model import Address
 
 PROBES_MAX = 4
-NEEDS_OLSRV2D = "with routing.daemon = 'olsrv2d' only, which takes networks while it runs"
 _PREFIX_RULE = "an IPv6 prefix ADDRESS/LENGTH with zeros behind LENGTH, such as 'fd12:3456:789a::/48'"
 _PROBE_RULE = "an IPv4 or IPv6 address, such as '192.0.2.1'"
 

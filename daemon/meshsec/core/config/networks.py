@@ -9,6 +9,8 @@ from meshsec.core.config.routing_settings import AttachedNetwork, RoutingSetting
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.model import Address, Network, Perimeter
 
+NOT_IN_THE_CLEAR = "a network that the policy's open_networks does not name; olsrd2 takes those from everybody"
+
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredNetworks:
@@ -42,6 +44,12 @@ def in_the_mesh(routing: RoutingSettings, policy: Policy) -> Iterator[tuple[str,
     for key, index, prefix in found:
         if getattr(prefix, "prefixlen", 0) and (clash := [one for one in mesh if one.overlaps(prefix)]):
             yield key, index, clash[0]
+
+
+def accepted_in_the_clear(routing: RoutingSettings, policy: Policy) -> Iterator[tuple[int, Network]]:
+    """Yield the networks of others that are used in the clear: the index of each below ``accept``, and its prefix."""
+    opened = set(policy.open_networks)
+    yield from ((index, one.prefix) for index, one in enumerate(routing.accept or ()) if one.prefix in opened)
 
 
 def only_open(routing: RoutingSettings, policy: Policy) -> RoutingSettings:

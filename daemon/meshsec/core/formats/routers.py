@@ -78,16 +78,19 @@ def _telnet(endpoint: Endpoint | None) -> list[str]:
 def olsrd2(settings: Settings, card: Card, backend: EspBackend) -> str:
     """Return the text of ``olsrd2.conf`` for olsrd2 0.15 in the foreground.
 
-    Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator.
+    Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator. It sets
+    routes to addresses of nodes and to networks that the policy opens: a route to any other would lead past the tunnel.
     """
     routing = settings.routing
     allowed = [f"originator {address}/{address.max_prefixlen}" for address in originators(card, backend)]
+    routable = [f"routable_acl {one}" for one in (*_hosts(settings), *settings.policy.open_networks)]
+    routable += ["routable_acl first_reject", "routable_acl default_reject"]
     lines = [
         _WRITTEN.format("olsrd2"),
         *_section("[global]", ["lockfile -", "fork no"]),
         *_section("[log]", ["stderr true"]),
         *_section("[telnet]", [f"port {(routing.telnet or Endpoint()).port}", "allowed_sessions 32"]),
-        *_section("[olsrv2]", [*allowed, "originator default_reject", *_olsrd2_timing(routing.tc, "tc_")]),
+        *_section("[olsrv2]", [*allowed, "originator default_reject", *routable, *_olsrd2_timing(routing.tc, "tc_")]),
         *_section("[interface=lo]", []),
     ]
     for interface in routing.interfaces:
@@ -135,4 +138,6 @@ def _given(timing: Timing) -> Iterator[tuple[str, float]]:
 
 
 def _lan(network: AttachedNetwork) -> list[str]:
-    return [f"prefix {network.prefix}", f"distance {network.distance}"]
+    """Return the keys of a section ``olsrv2_lan``, whose smallest distance is 1; olsrv2d knows 0, too."""
+    metric = network.metric or 1
+    return [f"prefix {network.prefix}", f"metric {metric}", f"distance {max(network.distance, 1)}"]
