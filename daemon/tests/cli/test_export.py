@@ -180,8 +180,26 @@ def test_the_configuration_of_olsrd2_is_exported(meshsec: Meshsec, own: dict[str
         "routable_acl first_reject",
         "routable_acl default_reject",
     ]
+    assert lines[at + 11 : at + 14] == ["tc_validity 30.0", "processing_hold_time 30.0", "forward_hold_time 30.0"]
     assert lines[lines.index("[interface=mesh0]") + 1] == "hello_interval 0.5"
     assert not [line for line in lines if "olsrv2_lan" in line], "meshsecd announces what is protected"
+
+
+@pytest.mark.parametrize(
+    ("given", "exported"),
+    [
+        ("tc_interval = 0.35", ["tc_interval 0.35", "tc_validity 2.1"]),
+        ("tc_interval = 2.0\ntc_validity = 300.0", ["tc_interval 2.0", "tc_validity 300.0"]),
+        ("tc_validity = 60.0", ["tc_validity 60.0"]),
+    ],
+)
+def test_olsrd2s_messages_are_valid_for_six_intervals_unless_the_operator_says_otherwise(
+    meshsec: Meshsec, tmp_path: Path, given: str, exported: list[str]
+) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace("[routing]", f"[routing]\n{given}"))
+    lines = meshsec("export", "olsrd2").stdout.splitlines()
+    assert [line for line in lines if line.startswith("tc_")] == exported
 
 
 def test_olsrd2_announces_and_takes_what_the_policy_opens(meshsec: Meshsec, tmp_path: Path) -> None:

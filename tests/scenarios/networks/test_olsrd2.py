@@ -120,7 +120,7 @@ def test_a_withdrawn_network_is_used_no_longer_and_the_operators_networks_stay(s
 def test_a_restarted_olsrd2_announces_again_and_nothing_leaves_in_the_clear(sites: Sites) -> None:
     """olsrd2 has no routes at first and needs its time for them; the tunnel's routes stay.
 
-    It is the last test with this mesh: by chance others ignore what the new olsrd2 says for 300 s (ADR 0064).
+    It is the last test with this mesh: by chance others ignore what a new olsrd2 changes (ADR 0064).
     """
     a, c = sites.ends
     with ExitStack() as stack, captured(sites.lab, "restart") as captures:
