@@ -157,13 +157,13 @@ class Conversation:
 
 
 @contextmanager
-def ways_out(label: str, **gateway: PolicyValue) -> Iterator[WaysOut]:
+def ways_out(label: str, router: str = "olsrv2d", **gateway: PolicyValue) -> Iterator[WaysOut]:
     """Start the mesh. ``gateway`` is what the gateways' tables have besides the uplink."""
     pairs = [("a", "b"), ("b", "g"), ("b", "r"), ("r", "h")]
     inner = Host("", 1).networks
-    offering = Options(accept=dict.fromkeys(inner, ("a",)), gateway={"uplink": UPLINK, **gateway})
-    using = Options(attached=inner, accept=dict.fromkeys(DEFAULTS, ("g", "h")))
-    with Lab(label, pairs, Options()) as lab:
+    offering = Options(router, accept=dict.fromkeys(inner, ("a",)), gateway={"uplink": UPLINK, **gateway})
+    using = Options(router, attached=inner, accept=dict.fromkeys(DEFAULTS, ("g", "h")))
+    with Lab(label, pairs, Options(router)) as lab:
         lab.set_up({"a": using, "g": offering, "h": offering})
         outside = lab.outsider("out")
         for address in (OUTSIDE4, OUTSIDE6):

@@ -267,6 +267,7 @@ class Agent:
         self.access.follow(self.driver.engine.known.channels())
         self.fleet.follow(self.driver.engine.known.channels())
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)
+        self.routing.use(self.driver.engine.known.networks.grants.keys())
         self._tell_watchers()
 
     def _feed_watchdog(self) -> None:

@@ -16,7 +16,13 @@ from meshsec.cli.app import App
 from meshsec.core.channels import nft_rules
 from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
 from meshsec.core.config.accepted_networks import resolve
-from meshsec.core.config.networks import ConfiguredNetworks, configured_networks, only_open
+from meshsec.core.config.networks import (
+    NOT_IN_THE_CLEAR,
+    ConfiguredNetworks,
+    accepted_in_the_clear,
+    configured_networks,
+    only_open,
+)
 from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
@@ -89,8 +95,7 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
         case "olsrv2d":
             text = olsrv2d(app, backend)
         case "olsrd2":
-            _refuse_weights(app)
-            text = routers.olsrd2(_announcing(app, backend, app.settings.routing), app.card, backend)
+            text = olsrd2(app, backend)
         case "strongswan":
             text = _strongswan(app, backend)
         case _:
@@ -102,6 +107,19 @@ def olsrv2d(app: App, backend: EspBackend) -> str:
     """Return the text of olsrv2d.toml that follows from the configuration and the trust store."""
     routing = only_open(app.settings.routing, app.settings.policy)  # meshsecd announces the others
     return routers.olsrv2d(_announcing(app, backend, routing), app.card, backend, _accepted(app))
+
+
+def olsrd2(app: App, backend: EspBackend) -> str:
+    """Return the text of olsrd2.conf that follows from the configuration."""
+    settings = app.settings
+    if weighed := [".".join(map(str, where)) for where in settings.routing.weights()]:
+        raise click.ClickException(f"olsrd2 has no key for routing.{', routing.'.join(weighed)}: take them out")
+    for index, prefix in accepted_in_the_clear(settings.routing, settings.policy):
+        raise click.ClickException(
+            f"routing.accept.{index}.prefix: {prefix} is not allowed with olsrd2; allowed: {NOT_IN_THE_CLEAR}"
+        )
+    routing = only_open(settings.routing, settings.policy)  # meshsecd announces the others
+    return routers.olsrd2(_announcing(app, backend, routing), app.card, backend)
 
 
 def _several(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -> None:
@@ -142,11 +160,6 @@ def _dnsmasq(app: App) -> str:
 
 _ELSEWHERE: Mapping[str, Callable[[App], str]] = {"overlayd": _overlayd, "chrony": _chrony, "dnsmasq": _dnsmasq}
 """What does not depend on where ESP runs."""
-
-
-def _refuse_weights(app: App) -> None:
-    if weighed := [".".join(map(str, where)) for where, _ in app.settings.routing.weights()]:
-        raise click.ClickException(f"olsrd2 has no key for routing.{', routing.'.join(weighed)}: take them out")
 
 
 def _systemd(app: App, into: Path | None) -> None:

@@ -10,9 +10,15 @@ from typing import Any, Self
 import pytest
 
 from meshsec.adapters.routing import olsrd2 as module
-from meshsec.adapters.routing.olsrd2 import Olsrd2, RouterEvent
-from meshsec.core.channels.events import RouterDown, RoutesReset
+from meshsec.adapters.routing.olsrd2 import Olsrd2
+from meshsec.core.channels.events import (
+    AnnouncementsReset,
+    RouterDown,
+    RouterEvent,
+    RoutesReset,
+)
 from meshsec.core.values.model import Network
+from olsrd2_program import Program
 
 VECTORS = Path(__file__).parents[3] / "tests/vectors/olsrd2"
 RECORDED = {
@@ -21,6 +27,7 @@ RECORDED = {
     "/nhdpinfo json neighbor": "line-1-nhdpinfo-neighbor.json",
     "/olsrv2info json node": "line-1-olsrv2info-node.json",
     "/olsrv2info json edge": "line-1-olsrv2info-edge.json",
+    "/olsrv2info json attached_network": "line-1-olsrv2info-attached_network.json",
 }
 DESTINATIONS: list[Network] = [ip_network(f"{host}") for host in ("10.77.0.2", "10.77.0.3", "fd77::2", "fd77::3")]
 
@@ -30,10 +37,11 @@ def recordings() -> dict[str, bytes]:
 
 
 class Telnet:
-    """olsrd2's one-shot port: it answers each command and closes the connection."""
+    """olsrd2's port: it answers a line that begins with a slash and closes, or serves a session until ``quit``."""
 
     def __init__(self, answers: dict[str, bytes]) -> None:
         self.answers = answers
+        self.program = Program()
         self.asked: list[str] = []
         self.silent = False
         self._news = asyncio.Event()
@@ -59,7 +67,12 @@ class Telnet:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self._answer((await reader.readline()).decode().strip(), reader, writer)
+            line = (await reader.readline()).decode().strip()
+            if line.startswith("/"):
+                await self._answer(line, reader, writer)
+            while line and not line.startswith("/") and line != "quit":
+                writer.write(f"> {self.program.execute(line)}".encode())
+                line = (await reader.readline()).decode().strip()
         finally:
             writer.close()
 
@@ -87,6 +100,12 @@ class Listener:
         return self.kernel
 
     async def next(self) -> RouterEvent:
+        """Return the next event that is no snapshot of no announcements."""
+        while (event := await self.next_of_all()) == AnnouncementsReset(()):
+            pass
+        return event
+
+    async def next_of_all(self) -> RouterEvent:
         async with asyncio.timeout(60):
             return await self.events.get()
 
@@ -140,7 +159,7 @@ def test_the_command_that_crashes_the_daemon_is_never_sent() -> None:
     async def scenario() -> None:
         async with Telnet(recordings()) as telnet:
             await Listener(telnet.port).next()
-            assert telnet.asked
+            await telnet.until_asked("/olsrv2info json attached_network", 1)
             assert not [command for command in telnet.asked if command.startswith("/route")]
             assert set(telnet.asked) == set(RECORDED)
 
@@ -184,6 +203,7 @@ def test_a_poll_without_news_is_not_reported(monkeypatch: pytest.MonkeyPatch) ->
         async with Telnet(recordings()) as telnet:
             listener = Listener(telnet.port)
             await listener.next()
+            assert await listener.next_of_all() == AnnouncementsReset(())
             await telnet.until_asked("/netjsoninfo route", 4)
             assert listener.events.empty()
 

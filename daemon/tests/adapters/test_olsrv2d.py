@@ -11,9 +11,9 @@ from typing import Any, Self
 import pytest
 
 from meshsec.adapters.routing import olsrv2d as module
+from meshsec.adapters.routing.mapped import LocalNetwork
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
 from meshsec.adapters.routing.olsrv2d_networks import PORTION as NETWORKS_PORTION
-from meshsec.adapters.routing.olsrv2d_networks import LocalNetwork
 from meshsec.core.channels.events import (
     AnnouncementRemoved,
     AnnouncementSet,

@@ -17,6 +17,8 @@ from namespaces import ip, needs_root
 pytestmark = needs_root
 
 OWN = Own(IPv6Address("fc00::a"), IPv4Address("10.77.0.1"))
+ROUTER = 100
+"""The protocol number of the routing daemon's routes."""
 PEER, OTHER = IPv6Address("fc00::b"), IPv6Address("fc00::c")
 DEVICE, LINKS, MTU = "meshsec-nets", ["mesh0"], 1388
 
@@ -138,8 +140,8 @@ def test_routes_of_others_are_left_alone(node: None) -> None:
 def test_routes_of_others_into_a_network_are_named(node: None) -> None:
     networks = [ip_network("10.1.0.0/16"), ip_network("2001:db8:1::/64"), ip_network("0.0.0.0/0")]
 
-    def others() -> list[tuple[str, str]]:
-        return [(str(one.destination), one.interface) for one in asyncio.run(tunnel.others(networks, DEVICE))]
+    def others() -> list[str]:
+        return [str(one) for one in asyncio.run(tunnel.others(networks, DEVICE, ROUTER))]
 
     apply(to("10.1.0.0/16"), to("2001:db8:1::/64"))
     ip("route", "add", "10.0.0.0/8", "dev", "lan0")
@@ -148,7 +150,16 @@ def test_routes_of_others_into_a_network_are_named(node: None) -> None:
     ip("address", "add", "10.1.3.1/24", "dev", "lan0")
     ip("-6", "route", "add", "2001:db8:1::/64", "dev", "mesh0")
     ip("route", "add", "unreachable", "10.1.4.0/24")
-    assert others() == [("10.1.3.0/24", "lan0"), ("10.1.4.0/24", "no interface"), ("2001:db8:1::/64", "mesh0")]
+    assert others() == ["10.1.3.0/24 by lan0", "10.1.4.0/24 by no interface", "2001:db8:1::/64 by mesh0"]
+
+
+def test_routes_of_the_routing_daemon_past_the_tunnel_are_named_as_such(node: None) -> None:
+    networks = [ip_network("10.1.0.0/16"), ip_network("0.0.0.0/0")]
+    for destination in ("10.1.4.0/24", "10.2.0.0/16", "default"):
+        ip("route", "add", destination, "dev", "mesh0", "proto", str(ROUTER))
+    found = asyncio.run(tunnel.others(networks, DEVICE, ROUTER))
+    by = "by mesh0 (set by the routing daemon)"
+    assert [*map(str, found)] == [f"0.0.0.0/0 {by}", f"10.1.4.0/24 {by}"]
 
 
 def test_a_node_without_networks_has_neither_device_nor_rules(node: None) -> None:

@@ -103,15 +103,6 @@ def test_an_impossible_uplink_is_refused_and_nothing_changes(
     assert not (node.directory / "state/gateway.json").exists()
 
 
-def test_olsrd2_announces_no_way_out_at_run_time_so_it_is_refused(node: Node) -> None:
-    text = node.config.read_text()
-    assert "[routing]\n" in text
-    node.config.write_text(text.replace("[routing]\n", '[routing]\ndaemon = "olsrd2"\n'))
-    node.start()
-    assert "olsrv2d" in node.ask("gateway", uplink=UPLINK)["error"]["message"]
-    assert gateway(node, uplink="")["uplink"] is None
-
-
 def _damaged(node: Node) -> None:
     (node.directory / "state/gateway.json").write_text('{"uplink": 5}')
 

@@ -90,13 +90,15 @@ def test_networks_are_taken_from_the_addresses_on_a_peers_card(meshsec: Meshsec,
     assert "10.5.0.0/16 from 'd': there is no such peer; known: b, c; `meshsec peer add d CARD`" in result.stderr
 
 
-def test_olsrd2_cannot_refuse_networks(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_olsrd2_takes_no_network_in_the_clear_from_some_alone(meshsec: Meshsec, tmp_path: Path) -> None:
     config = tmp_path / "a/meshsec.toml"
-    accept = 'accept = [{ prefix = "::/0", from = ["b"] }]'
+    accept = 'accept = [{ prefix = "10.1.0.0/16", from = ["b"] }, { prefix = "::/0", from = ["b"] }]'
     config.write_text(config.read_text().replace("[routing]", f"[routing]\n{accept}"))
+    assert meshsec("export", "olsrd2").exit_code == 0, "meshsecd alone leads to what is protected"
+    open_networks(tmp_path, "::/0")
     refused = meshsec("export", "olsrd2")
     assert refused.exit_code != 0
-    assert "olsrd2 has no key for routing.accept.0.prefix" in refused.stderr
+    assert "routing.accept.1.prefix: ::/0 is not allowed with olsrd2; allowed: " in refused.stderr
 
 
 def test_with_esp_in_the_kernel_the_address_is_announced(meshsec: Meshsec, own: dict[str, Any], tmp_path: Path) -> None:
@@ -142,8 +144,7 @@ metric = "hop"
     refused = meshsec("export", "olsrd2")
     assert refused.exit_code == 1
     assert (
-        "routing.metric, routing.willingness, routing.attached.0.metric, routing.interface.eth0.metric"
-        in refused.output
+        "olsrd2 has no key for routing.metric, routing.willingness, routing.interface.eth0.metric, " in refused.output
     )
 
 
@@ -170,13 +171,42 @@ def test_the_exported_overlayd_waits_for_meshsecd_to_permit_peers(meshsec: Meshs
 def test_the_configuration_of_olsrd2_is_exported(meshsec: Meshsec, own: dict[str, Any]) -> None:
     lines = meshsec("export", "olsrd2").stdout.splitlines()
     at = lines.index("[olsrv2]")
-    assert lines[at + 1 : at + 4] == [
+    hosts = ("fc00::/7", "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
+    assert lines[at + 1 : at + 11] == [
         f"originator {own['locator']}/128",
         "originator 10.77.0.1/32",
         "originator default_reject",
+        *(f"routable_acl {one}" for one in hosts),
+        "routable_acl first_reject",
+        "routable_acl default_reject",
     ]
+    assert lines[at + 11 : at + 14] == ["tc_validity 30.0", "processing_hold_time 30.0", "forward_hold_time 30.0"]
     assert lines[lines.index("[interface=mesh0]") + 1] == "hello_interval 0.5"
-    assert lines[-3:] == ["[olsrv2_lan=attached0]", "prefix 10.9.0.0/16", "distance 2"]
+    assert not [line for line in lines if "olsrv2_lan" in line], "meshsecd announces what is protected"
+
+
+@pytest.mark.parametrize(
+    ("given", "exported"),
+    [
+        ("tc_interval = 0.35", ["tc_interval 0.35", "tc_validity 2.1"]),
+        ("tc_interval = 2.0\ntc_validity = 300.0", ["tc_interval 2.0", "tc_validity 300.0"]),
+        ("tc_validity = 60.0", ["tc_validity 60.0"]),
+    ],
+)
+def test_olsrd2s_messages_are_valid_for_six_intervals_unless_the_operator_says_otherwise(
+    meshsec: Meshsec, tmp_path: Path, given: str, exported: list[str]
+) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace("[routing]", f"[routing]\n{given}"))
+    lines = meshsec("export", "olsrd2").stdout.splitlines()
+    assert [line for line in lines if line.startswith("tc_")] == exported
+
+
+def test_olsrd2_announces_and_takes_what_the_policy_opens(meshsec: Meshsec, tmp_path: Path) -> None:
+    open_networks(tmp_path, "10.9.0.0/16", "2001:db8:5::/48")
+    lines = meshsec("export", "olsrd2").stdout.splitlines()
+    assert lines[-4:] == ["[olsrv2_lan=attached0]", "prefix 10.9.0.0/16", "metric 1", "distance 2"]
+    assert {"routable_acl 10.9.0.0/16", "routable_acl 2001:db8:5::/48"} <= {*lines}
 
 
 @pytest.mark.skipif(shutil.which("charon-systemd") is None, reason="strongSwan is not installed")
@@ -492,6 +522,8 @@ def test_the_next_key_is_announced_as_an_address_of_this_router(
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
     assert exported["originators"][0] == own["locator"]
     assert {"prefix": f"{following['locator']}/128", "distance": 0} in exported["attached"]
+    by_olsrd2 = meshsec("export", "olsrd2").stdout.splitlines()
+    assert by_olsrd2[-3:] == [f"prefix {following['locator']}/128", "metric 1", "distance 1"], "it allows no 0"
     assert meshsec("key", "end", "--force").exit_code == 0
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
     assert exported["originators"][0] == following["locator"]

@@ -121,9 +121,8 @@ def test_an_address_that_no_client_may_have_is_not_taken_from_another_node() -> 
 def test_a_client_has_few_addresses_and_the_oldest_goes() -> None:
     a = node(A)
     many = [SECOND + number for number in range(PER_CLIENT[6] + 1)]
-    for address in (FIRST, *many, FIRST + 1):
-        client = sighted(a, address)
-    assert client.addresses == (*many[1:], FIRST + 1)
+    addresses: list[Address] = [FIRST, *many, FIRST + 1]
+    assert [sighted(a, address) for address in addresses][-1].addresses == (*many[1:], FIRST + 1)
     assert sighted(a, FIRST, mac=OTHER).addresses == (FIRST,), "what it gave up is free"
 
 
@@ -274,7 +273,8 @@ def test_a_message_arrives_as_it_was_sent_and_fits_into_any_link() -> None:
     client = Client(MAC, LONG, NUMBER_MAX, (FIRST, *(LONG + number for number in range(PER_CLIENT[6]))))
     claim = messages.claim(client, asks=True)
     portions = [*messages.portions(MAC, 3, FLOWS)]
-    for message in (claim, messages.Answer(MAC, 3), *portions):
+    sent: list[messages.Message] = [claim, messages.Answer(MAC, 3), *portions]
+    for message in sent:
         octets = messages.encode(message)
         assert len(octets) <= messages.SIZE_MAX
         assert messages.decode(octets) == message

@@ -34,10 +34,10 @@ class TextInterface:
         self._namespace = namespace
         self._path = path
 
-    def ask(self, line: str) -> str:
-        """Return the answer to one line."""
+    def ask(self, *lines: str) -> str:
+        """Return the answers to one line that begins with a slash, or to the lines of a session that ends itself."""
         with self.connect() as connection:
-            connection.sendall(f"{line}\n".encode())
+            connection.sendall("".join(f"{line}\n" for line in lines).encode())
             return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
 
     def connect(self) -> socket.socket:

@@ -115,25 +115,29 @@ async def installed(device: str, own: Own, links: Iterable[str]) -> frozenset[Tu
         return await _installed(ipr, await _index(ipr, device), own, links)
 
 
-async def others(networks: Collection[Network], device: str) -> tuple[OtherRoute, ...]:
+async def others(networks: Collection[Network], device: str, router: int) -> tuple[OtherRoute, ...]:
     """Return the routes of others that lead into these networks past the device. Raises ``TunnelError``.
 
-    A default route among ``networks`` has none: others of this node's own may well come before it.
+    ``router`` is the routing daemon's protocol number. A default route among ``networks`` has the routing daemon's
+    alone: others of this node's own may well come before it.
     """
-    narrow = [one for one in networks if one.prefixlen]
     async with route_socket(TunnelError) as ipr:
         names = {link["index"]: str(link.get("ifname")) async for link in await ipr.link("dump")}
         found = set()
         for version, family in _FAMILIES.items():
             async for message in await ipr.route("dump", family=family, table=_MAIN):
-                destination, interface = _destination(message, version), names.get(message.get("oif"), "no interface")
-                if interface != device and any(_is_within(destination, one) for one in narrow):
-                    found.add(OtherRoute(destination, interface))
+                interface = names.get(message.get("oif"), "no interface")
+                other = OtherRoute(_destination(message, version), interface, message["proto"] == router)
+                if interface != device and any(_is_past(other, one) for one in networks):
+                    found.add(other)
     return tuple(sorted(found, key=str))
 
 
-def _is_within(part: Network, whole: Network) -> bool:
-    return part.version == whole.version and part.overlaps(whole) and part.prefixlen >= whole.prefixlen
+def _is_past(route: OtherRoute, network: Network) -> bool:
+    part = route.destination
+    if not network.prefixlen:
+        return route.by_router and part == network
+    return part.version == network.version and part.overlaps(network) and part.prefixlen >= network.prefixlen
 
 
 async def clear(device: str) -> None:

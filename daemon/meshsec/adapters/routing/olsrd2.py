@@ -4,16 +4,28 @@ Its answers are not trusted. Each query has its own connection, time limit and s
 answer are accepted and trailing text is ignored, but each entry is checked; an invalid one is left out and counted.
 Liveness comes from ``nhdpinfo`` alone, because ``olsrv2info`` keeps nodes that are gone. ``/route`` commands are never
 sent, because they can crash the daemon.
+
+Each poll also compares what olsrd2 announces with what it is to announce, and sets the difference
+(``olsrd2_networks``).
 """
 
 import asyncio
 import contextlib
-import json
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from meshsec.core.channels.events import RouterDown, RoutesReset
+from meshsec.adapters.routing.mapped import LocalNetwork
+from meshsec.adapters.routing.olsrd2_answers import AnswerError, entries, entries_under, without_prompts
+from meshsec.adapters.routing.olsrd2_networks import STATE, Heard, Olsrd2Networks
+from meshsec.core.channels.events import (
+    AnnouncementRemoved,
+    AnnouncementSet,
+    AnnouncementsReset,
+    RouterDown,
+    RouterEvent,
+    RoutesReset,
+)
 from meshsec.core.values.model import Address, Edge, Neighbour, Network, Route
 from meshsec.core.values.topology import Topology
 
@@ -29,12 +41,7 @@ QUERY_TIMEOUT = 2.0
 MAX_ANSWER = 16 * 1024 * 1024
 """Limit in bytes: the routes and edges of a mesh of 10,000 nodes."""
 
-RouterEvent = RoutesReset | RouterDown
 KernelDestinations = Callable[[], Awaitable[Collection[Network]]]
-
-
-class AnswerError(Exception):
-    """The answer lacks what was asked for."""
 
 
 class Olsrd2:
@@ -47,11 +54,22 @@ class Olsrd2:
         self._kernel_destinations = kernel_destinations
         self._wake = asyncio.Event()
         self._last: RouterEvent | None = None
+        self._heard: Heard | None = None
+        """What others announce; None before the first answer of the present olsrd2."""
+        self._uptime = 0.0
+        self._complaints: list[str] = []
+        """What was wrong with networks at the last poll."""
+        self.local = Olsrd2Networks()
         self.topology = Topology()
 
     def poll_now(self) -> None:
         """Poll at once, because the kernel's routes changed."""
         self._wake.set()
+
+    def announce(self, networks: Iterable[LocalNetwork]) -> None:
+        """Set the networks that olsrd2 announces beside those of its file. They are set again where they lack."""
+        self.local.want(networks)
+        self.poll_now()
 
     async def run(self, on_event: Callable[[RouterEvent], None]) -> None:
         """Poll until cancelled; ``on_event`` is called only with news."""
@@ -60,6 +78,9 @@ class Olsrd2:
             if event != self._last:
                 self._last = event
                 on_event(event)
+            if isinstance(event, RoutesReset):
+                for news in await self._networks(event.routes):
+                    on_event(news)
             await asyncio.sleep(POLL_PAUSE)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_INTERVAL - POLL_PAUSE):
@@ -70,17 +91,44 @@ class Olsrd2:
         try:
             routes, problems = await self._routes()
             missing = set(routes) - set(await self._kernel_destinations())
-            self.topology = await self._topology([*problems, *_missing_texts(missing)])
+            self.topology = await self._topology([*problems, *_missing_texts(missing), *self._complaints])
         except (OSError, EOFError, TimeoutError, AnswerError) as error:
-            self.topology = Topology()
+            self.topology, self._heard = Topology(), None
             return RouterDown(f"olsrd2 at {self._host}:{self._port}: {_describe(error)}")
         return RoutesReset({destination: routes[destination] for destination in routes.keys() - missing})
+
+    async def _networks(self, routes: Collection[Network]) -> list[RouterEvent]:
+        """Set what olsrd2 is to announce, and return the news of what others announce."""
+        self._complaints = []
+        try:
+            await self._settle()
+            answer = await self._document("/olsrv2info json attached_network", "attached_network")
+        except (OSError, EOFError, TimeoutError, AnswerError) as error:
+            self._complaints = [f"olsrd2, networks: {_describe(error)}"]
+            return []
+        reached = {one.network_address for one in routes if one.prefixlen == one.max_prefixlen}
+        heard, bad = self.local.heard(answer, reached)
+        if bad:
+            self._complaints = [f"olsrd2 lists {bad} networks that make no sense"]
+        before, self._heard = self._heard, heard
+        return [*_news(before, heard)]
+
+    async def _settle(self) -> None:
+        """Set what differs in olsrd2. Announcements of an olsrd2 that has just started are not compared with others."""
+        uptime = self.local.take(await self._session(STATE))
+        if uptime < self._uptime:
+            self._heard = None
+        self._uptime = uptime
+        details = self.local.details()
+        changes = self.local.changes(await self._session(details) if details else "", self.topology.originators)
+        if changes and (complaint := (await self._session(changes)).strip()):
+            raise AnswerError(complaint.splitlines()[0])
 
     async def _routes(self) -> tuple[dict[Network, Route], list[str]]:
         collection = await self._document("/netjsoninfo route", "collection")
         routes, bad = {}, 0
         for part in collection:
-            for entry in _entries(part.get("routes")):
+            for entry in entries(part.get("routes")):
                 try:
                     route = _to_route(entry)
                     routes[route.destination] = route
@@ -114,42 +162,35 @@ class Olsrd2:
     async def _document(self, command: str, key: str) -> list[Mapping[str, Any]]:
         """Return the list under ``key`` in the first JSON document of an answer that has it."""
         async with asyncio.timeout(QUERY_TIMEOUT):
-            text = await self._ask(command)
-        for document in _documents(text):
-            if isinstance(document, dict) and isinstance(document.get(key), list):
-                return list(_entries(document[key]))
-        raise AnswerError(f"no {key!r} in the answer to {command!r} ({len(text)} characters)")
+            return entries_under(key, await self._ask(f"{command}\n"), command)
 
-    async def _ask(self, command: str) -> str:
+    async def _session(self, commands: Iterable[str]) -> str:
+        """Return the answers to several commands, which may have slashes in their values."""
+        async with asyncio.timeout(QUERY_TIMEOUT):
+            return without_prompts(await self._ask("".join(f"{command}\n" for command in (*commands, "quit"))))
+
+    async def _ask(self, lines: str) -> str:
         reader, writer = await asyncio.open_connection(self._host, self._port)
         try:
-            writer.write(f"{command}\n".encode())
+            writer.write(lines.encode())
             chunks, size = [], 0
             while chunk := await reader.read(65536):
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > MAX_ANSWER:
-                    raise AnswerError(f"more than {MAX_ANSWER} octets in answer to {command!r}")
+                    raise AnswerError(f"more than {MAX_ANSWER} octets in answer to {lines.splitlines()[0]!r}")
             return b"".join(chunks).decode("utf-8", "replace")
         finally:
             writer.close()
 
 
-def _documents(text: str) -> Iterator[Any]:
-    """Return the JSON documents of a text without separators, up to the first invalid one."""
-    decoder = json.JSONDecoder()
-    position = 0
-    while (position := text.find("{", position)) >= 0:
-        try:
-            document, position = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            return
-        yield document
-
-
-def _entries(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, list):
-        yield from (entry for entry in value if isinstance(entry, dict))
+def _news(before: Heard | None, now: Heard) -> Iterator[RouterEvent]:
+    """Return what changed in the announcements: new ones first."""
+    if before is None:
+        yield AnnouncementsReset(tuple(now.values()))
+        return
+    yield from (AnnouncementSet(one) for key, one in now.items() if before.get(key) != one)
+    yield from (AnnouncementRemoved(*key) for key in before if key not in now)
 
 
 def _all(entries: list[Mapping[str, Any]], read: Callable[[Mapping[str, Any]], Any]) -> Iterator[Any]:

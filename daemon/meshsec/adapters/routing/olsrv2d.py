@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from meshsec.adapters.routing.olsrv2d_networks import LocalNetwork, LocalNetworks, RawAttached, RawLocal, announcement
+from meshsec.adapters.routing.mapped import LocalNetwork
+from meshsec.adapters.routing.olsrv2d_networks import LocalNetworks, RawAttached, RawLocal, announcement
 from meshsec.adapters.routing.olsrv2d_networks import event as network_event
 from meshsec.core.channels.events import (
     AnnouncementsReset,

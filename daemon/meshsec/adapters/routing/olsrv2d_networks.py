@@ -1,30 +1,17 @@
-"""Networks in olsrv2d's change stream: those of other routers, and those that this router announces.
-
-A protected network is announced as IPv6 whatever it is: an IPv4 network as ``::ffff:10.1.0.0/112`` (IPv4-mapped, RFC
-4291, section 2.5.5.2). So it is known in meshes whose nodes have no IPv4 address, and no router routes to it.
-"""
+"""Networks in olsrv2d's change stream: those of other routers, and those that this router announces."""
 
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any, NamedTuple
+from ipaddress import ip_address, ip_network
+from typing import Any
 
 import msgspec
 
+from meshsec.adapters.routing.mapped import LocalNetwork, as_ipv6, as_meant
 from meshsec.core.channels.events import AnnouncementRemoved, AnnouncementSet
-from meshsec.core.values.model import Network
 from meshsec.core.values.networks import Announcement
 
 PORTION = 256
 """Networks in one line to olsrv2d, which accepts lines of at most 64 KiB."""
-_MAPPED = IPv6Network("::ffff:0:0/96")
-
-
-class LocalNetwork(NamedTuple):
-    """A network that this node announces."""
-
-    network: Network
-    distance: int
-    metric: int
 
 
 class RawAttached(msgspec.Struct):
@@ -59,7 +46,7 @@ class LocalNetworks:
 
     def want(self, networks: Iterable[LocalNetwork]) -> None:
         """Set what is to be announced."""
-        self._wanted = {_as_ipv6(one.network): one for one in networks}
+        self._wanted = {as_ipv6(one.network): one for one in networks}
 
     def reset(self, announced: Iterable[RawLocal]) -> None:
         """Take what olsrv2d announces, at a new connection."""
@@ -95,20 +82,10 @@ class LocalNetworks:
 
 def announcement(raw: RawAttached) -> Announcement:
     """Return another router's network, an IPv4 one as such."""
-    network: Network = ip_network(raw.prefix)
-    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
-        network = IPv4Network((int(network.network_address) & 0xFFFFFFFF, network.prefixlen - _MAPPED.prefixlen))
-    return Announcement(network, ip_address(raw.originator), raw.distance, raw.metric)
+    return Announcement(as_meant(ip_network(raw.prefix)), ip_address(raw.originator), raw.distance, raw.metric)
 
 
 def event(text: bytes, is_set: bool) -> AnnouncementSet | AnnouncementRemoved:
     """Translate a change of another router's network."""
     found = announcement(_attached.decode(text))
     return AnnouncementSet(found) if is_set else AnnouncementRemoved(found.network, found.originator)
-
-
-def _as_ipv6(network: Network) -> str:
-    """Return a network as it is announced, in olsrv2d's notation."""
-    if isinstance(network, IPv6Network):
-        return str(network)
-    return f"::ffff:{network.network_address}/{_MAPPED.prefixlen + network.prefixlen}"

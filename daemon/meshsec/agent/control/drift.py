@@ -147,5 +147,5 @@ def _past(route: OtherRoute) -> Difference:
         f"ip {version} route del {route.destination} dev {route.interface}; the network of an interface must be "
         "renumbered instead"
     )
-    is_ = f"by {route.interface}, where the rules drop it"
+    is_ = f"{route.way}, where the rules drop it"
     return Difference(Where.NETWORK, None, f"route to {route.destination}", is_, "through the tunnel alone", fix)

@@ -78,7 +78,7 @@ async def collect(sides: Sides) -> Facts:
         gateways_unwatched=sides.gateway_watch.problem,
         networks=len(sides.driver.engine.known.networks.grants),
         network_problems=[*networks_view.problems(sides.driver.engine.known)],
-        past_networks=await _past_networks(sides),
+        past_networks=await past_networks(sides),
         unannounced=[str(one) for one in sides.routing.unannounced()],
         unheeded_networks=networks_view.unheeded(sides.driver.engine.known),
         doubled=doubled(sides),
@@ -139,9 +139,9 @@ async def _radios(sides: Sides) -> list[RadioFacts]:
         return []
 
 
-async def _past_networks(sides: Sides) -> list[str]:
-    others = await sides.networks.others(sides.driver.engine.known.networks.grants.keys())
-    return [f"{one.destination} by {one.interface}" for one in others]
+async def past_networks(sides: Sides) -> list[str]:
+    """Return the routes of others that lead into networks of peers past the tunnel. Raises OSError."""
+    return [*map(str, await sides.networks.others(sides.driver.engine.known.networks.grants.keys()))]
 
 
 async def _contested(sides: Sides) -> list[str]:

@@ -14,9 +14,7 @@ from meshsec.agent.control.sides import Sides
 from meshsec.agent.control.view_requests import ViewRequests
 from meshsec.core.channels.events import RenegotiationAsked
 from meshsec.core.channels.lifecycle import State
-from meshsec.core.config.gateway_settings import NEEDS_OLSRV2D
 from meshsec.core.config.overlay_settings import NOT_ENABLED
-from meshsec.core.config.routing_settings import RoutingDaemon
 from meshsec.core.explain import views
 from meshsec.core.networks.networks import DEVICE
 from meshsec.core.policy.policy import MODES
@@ -72,10 +70,7 @@ class Requests:
     async def _gateway(self, params: Params) -> Mapping[str, Any]:
         """Return the ways out; with a parameter first make this node a gateway, or end that."""
         if params:
-            routing = self._sides.start.settings.routing
-            uplink = _uplink(params, routing.interfaces)
-            if uplink and routing.daemon is RoutingDaemon.OLSRD2:
-                raise ControlError("refused", f"uplink: {uplink} is not allowed; allowed: {NEEDS_OLSRV2D}")
+            uplink = _uplink(params, self._sides.start.settings.routing.interfaces)
             try:
                 await self._sides.gateway.choose(uplink)
             except GatewayStoreError as error:

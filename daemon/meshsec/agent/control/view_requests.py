@@ -50,9 +50,17 @@ class ViewRequests:
             sides.kernel.address_problem,
             sides.modes.problem,
             *facts.clones(sides),
+            *await self._past_networks(),
         ]
         known = filter(None, problems), sides.left_out(), sides.gateway.view()
         return views.status(sides.driver.engine, self._now, *known)
+
+    async def _past_networks(self) -> list[str]:
+        try:
+            found = await facts.past_networks(self._sides)
+        except OSError as error:
+            return [f"routes to networks of peers: {error}"]
+        return [f"a route to {one} leads past the tunnel into a network of a peer and is dropped" for one in found]
 
     async def _count(self) -> None:
         """Read the counters, because they change without an event."""

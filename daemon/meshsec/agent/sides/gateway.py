@@ -24,9 +24,9 @@ from meshsec.core.networks.networks import DEFAULTS
 from meshsec.core.networks.uplink import UplinkFacts, problems
 from meshsec.core.values.gateway import Uplink
 
-LINGER = 5.0
-"""Seconds for which packets still pass after the way out was withdrawn: a message of the router takes that long to the
-farthest nodes, and until then they send here."""
+LINGER = 8.0
+"""Seconds for which packets still pass after the way out was withdrawn, because nodes that have not heard of it send
+here. A message of the router takes 5 s to the farthest nodes; olsrd2 is polled each second on both ends, too."""
 RULES_PATIENCE = 5.0
 
 _log = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from meshsec.adapters.kernel import netlink, tunnel
 from meshsec.adapters.kernel.nft import RulesError, Table
 from meshsec.adapters.kernel.tunnel import TunnelError
 from meshsec.agent.sides.kernel import watch
+from meshsec.agent.sides.routing import ROUTE_PROTOCOL
 from meshsec.core.channels import nft_flows
 from meshsec.core.channels.actions import RouteNetworks
 from meshsec.core.channels.events import Event, TunnelObserved
@@ -53,7 +54,7 @@ class NetworksSide:
 
     async def others(self, networks: Collection[Network]) -> tuple[OtherRoute, ...]:
         """Return the routes of others that lead into networks of peers past the tunnel. Raises ``TunnelError``."""
-        return await tunnel.others(networks, DEVICE) if self._used else ()
+        return await tunnel.others(networks, DEVICE, ROUTE_PROTOCOL) if self._used else ()
 
     async def present(self) -> frozenset[TunnelRoute]:
         """Return the tunnel's routes that are installed at this moment. Raises ``TunnelError``."""

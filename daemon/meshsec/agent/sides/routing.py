@@ -1,14 +1,14 @@
 """The routing daemon's side of the agent: olsrv2d's change stream, or polling of olsrd2."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from meshsec.adapters.kernel import netlink
+from meshsec.adapters.routing.mapped import LocalNetwork
 from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
-from meshsec.adapters.routing.olsrv2d_networks import LocalNetwork
 from meshsec.core.channels.desired import host
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings
@@ -22,9 +22,18 @@ ROUTE_PROTOCOL = 100
 _log = logging.getLogger(__name__)
 
 
+class _Local(Protocol):
+    def lacking(self) -> Mapping[Any, LocalNetwork]: ...
+
+
 class _Router(Protocol):
     @property
     def topology(self) -> Topology: ...
+
+    @property
+    def local(self) -> _Local: ...
+
+    def announce(self, networks: Iterable[LocalNetwork]) -> None: ...
 
     async def run(self, on_event: Callable[[RouterEvent], None]) -> None: ...
 
@@ -62,31 +71,30 @@ class Routing:
             self._router.trust({one for card in cards for one in (card.address, card.locator, card.ipv4) if one})
 
     def announce(self, networks: Iterable[AttachedNetwork]) -> None:
-        """Set the networks behind this node that olsrv2d announces, beside those of its configuration file.
-
-        olsrd2 has them in its configuration file.
-        """
+        """Set the networks behind this node that the router announces, beside those of its configuration file."""
         self._networks = tuple(networks)
         self._announce()
 
     def announce_clients(self, addresses: Iterable[Address]) -> None:
-        """Set the clients' addresses that olsrv2d announces."""
+        """Set the clients' addresses that the router announces."""
         self._clients = tuple(addresses)
         self._announce()
 
     def _announce(self) -> None:
         """Announce nothing before both are known: what a predecessor announced stays until then."""
-        if self._networks is None or self._clients is None or not isinstance(self._router, Olsrv2d):
+        if self._networks is None or self._clients is None:
             return
         networks = [LocalNetwork(one.prefix, one.distance, one.metric or 1) for one in self._networks]
-        clients = (LocalNetwork(host(one), 1, 1) for one in self._clients)
-        self._router.announce([*networks, *clients])
+        self._router.announce([*networks, *(LocalNetwork(host(one), 1, 1) for one in self._clients)])
 
     def unannounced(self) -> tuple[Network, ...]:
-        """Return the networks behind this node that olsrv2d is to announce and does not."""
-        if not isinstance(self._router, Olsrv2d):
-            return ()
+        """Return the networks behind this node that the router is to announce and does not."""
         return tuple(one.network for one in self._router.local.lacking().values())
+
+    def use(self, networks: Collection[Network]) -> None:
+        """Set the networks of peers, to which olsrd2 is to set no routes; olsrv2d sets none that its file lacks."""
+        if self._olsrd2:
+            self._olsrd2.local.use(networks)
 
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; olsrd2 does not report it."""

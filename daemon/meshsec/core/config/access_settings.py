@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from meshsec.core.config.kinds import InterfaceName, IpAddress, NodeName, Prefix
 from meshsec.core.values.definition import Once, Wrong
 
+NEEDS_OLSRV2D = "with routing.daemon = 'olsrv2d' only, which says at once where a client is"
 CLIENTS_MAX = 96
 """With all of their addresses they are as many networks as olsrv2d takes at run time."""
 _IPV4_LENGTHS = range(8, 29)

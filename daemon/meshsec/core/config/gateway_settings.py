@@ -11,7 +11,6 @@ from meshsec.core.values.definition import Once, Rule, Wrong
 from meshsec.core.values.gateway import Uplink, Way
 
 PROBES_MAX = 4
-NEEDS_OLSRV2D = "with routing.daemon = 'olsrv2d' only, which takes networks while it runs"
 _PREFIX_RULE = "an IPv6 prefix ADDRESS/LENGTH with zeros behind LENGTH, such as 'fd12:3456:789a::/48'"
 
 

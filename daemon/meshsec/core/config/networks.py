@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from meshsec.core.config.access_settings import AccessSettings
-from meshsec.core.config.gateway_settings import NEEDS_OLSRV2D
+from meshsec.core.config.access_settings import NEEDS_OLSRV2D, AccessSettings
 from meshsec.core.config.routing_settings import AttachedNetwork, RoutingDaemon, RoutingSettings
 from meshsec.core.policy.policy import Policy
 from meshsec.core.values.model import Address, Network, Perimeter
+
+NOT_IN_THE_CLEAR = "a network that the policy's open_networks does not name; olsrd2 takes those from everybody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ def access_problems(
         yield ("peers", access.peers.index(node)), node, "other nodes than this one"
     if access.networks and routing.daemon is RoutingDaemon.OLSRD2:
         yield ("networks",), ", ".join(map(str, access.networks)), NEEDS_OLSRV2D
+
+
+def accepted_in_the_clear(routing: RoutingSettings, policy: Policy) -> Iterator[tuple[int, Network]]:
+    """Yield the networks of others that are used in the clear: the index of each below ``accept``, and its prefix."""
+    opened = set(policy.open_networks)
+    yield from ((index, one.prefix) for index, one in enumerate(routing.accept or ()) if one.prefix in opened)
 
 
 def only_open(routing: RoutingSettings, policy: Policy) -> RoutingSettings:

@@ -132,8 +132,8 @@ class RoutingSettings(Struct, frozen=True):
             max_length=ACCEPTED_MAX,
             description='networks of other nodes that this node uses, at most 256, each `{ prefix = "::/0", from = '
             '["ridge"] }`: exactly this prefix, and the peers that may speak for it, by name or address. Its user data '
-            "is protected, unless `open_networks` of the policy names it ([a way out](../guide/guide.md#8-a-way-out)); "
-            "with olsrv2d only",
+            "is protected, unless `open_networks` of the policy names it ([a way out](../guide/guide.md#8-a-way-out)), "
+            "which takes olsrv2d",
             extra={"allowed": "a list of tables, such as [{ prefix = '0.0.0.0/0', from = ['ridge'] }]"},
         ),
     ] = ()
@@ -172,7 +172,7 @@ class RoutingSettings(Struct, frozen=True):
         own = [one.prefix for one in self.attached or () if getattr(one.prefix, "prefixlen", 0)]
         yield from ((("accept", index, "prefix"), rule) for index, rule in overlaps(self.accept or (), own))
         if self.daemon is RoutingDaemon.OLSRD2:
-            yield from ((where, "with daemon = 'olsrv2d' only") for where, _ in self.weights())
+            yield from ((where, "with daemon = 'olsrv2d' only") for where in self.weights())
 
     @property
     def unweighed(self) -> tuple[str, ...]:
@@ -181,15 +181,11 @@ class RoutingSettings(Struct, frozen=True):
             return ()
         return tuple(name for name in self.interfaces if self.links.get(name, LinkSettings()).metric is None)
 
-    def weights(self) -> Iterator[tuple[tuple[str | int, ...], int | str]]:
-        """Yield the settings that only olsrv2d has: each with its path below ``[routing]`` and its value."""
-        entries: list[tuple[tuple[str | int, ...], int | str | None]] = [
+    def weights(self) -> Iterator[tuple[str | int, ...]]:
+        """Yield the paths below ``[routing]`` of the settings that only olsrv2d has."""
+        entries: list[tuple[tuple[str | int, ...], object]] = [
             (("metric",), self.metric),
             (("willingness",), self.willingness),
-            *((("attached", index, "metric"), one.metric) for index, one in enumerate(self.attached)),
-            *((("accept", index, "prefix"), str(one.prefix)) for index, one in enumerate(self.accept)),
             *((("interface", name, "metric"), one.metric) for name, one in self.links.items()),
         ]
-        for where, found in entries:
-            if found is not None:
-                yield where, str(found) if isinstance(found, str) else found
+        yield from (where for where, found in entries if found is not None)

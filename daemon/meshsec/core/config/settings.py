@@ -15,9 +15,9 @@ from msgspec import Meta, Struct
 
 from meshsec.core.config import overlay_settings, scheduling_settings
 from meshsec.core.config.access_settings import AccessSettings
-from meshsec.core.config.gateway_settings import NEEDS_OLSRV2D, GatewaySettings
+from meshsec.core.config.gateway_settings import GatewaySettings
 from meshsec.core.config.kinds import FilePath, NodeName, SocketPath
-from meshsec.core.config.networks import access_problems, in_the_mesh
+from meshsec.core.config.networks import NOT_IN_THE_CLEAR, accepted_in_the_clear, access_problems, in_the_mesh
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
@@ -248,8 +248,9 @@ def decode(
         value = getattr(found.routing, key)[index].prefix
         rule = f"a network that does not overlap {prefix}, where the nodes have their own addresses (mesh_prefixes)"
         reading.refuse(("routing", key, index, "prefix"), str(value), rule)
-    if found.gateway.uplink and found.routing.daemon is RoutingDaemon.OLSRD2:
-        reading.refuse(("gateway", "uplink"), found.gateway.uplink, NEEDS_OLSRV2D)
+    if found.routing.daemon is RoutingDaemon.OLSRD2:
+        for index, prefix in accepted_in_the_clear(found.routing, policy):
+            reading.refuse(("routing", "accept", index, "prefix"), str(prefix), NOT_IN_THE_CLEAR)
     for where, value, rule in access_problems(found.node.name, found.routing, found.access, policy):
         reading.refuse(("access", *where), value, rule)
     if reading.problems:

@@ -156,7 +156,10 @@ def _networks(facts: Facts) -> list[Check]:
     if facts.past_networks:
         past = ", ".join(facts.past_networks)
         found = f"{past}: into a network of a peer, past the tunnel; the rules drop what goes there"
-        fix = "remove the route, or give the network of that interface or of the peer another prefix"
+        fix = (
+            "remove the route, or give the network of that interface or of the peer another prefix; a routing daemon "
+            "sets none with the configuration that `meshsec export` writes"
+        )
         checks.append(Check("routes past the tunnel", Level.FAIL, found, fix))
     if facts.unannounced:
         found = f"not announced by the router: {', '.join(facts.unannounced)}"

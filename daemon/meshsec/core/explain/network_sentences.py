@@ -93,7 +93,7 @@ def _sentences(
     yield from _strangers(known, network)
     yield _use(view)
     for one in others:
-        yield f"A route to {one.destination} by {one.interface} leads past the tunnel: what takes it is dropped."
+        yield f"A route to {one} leads past the tunnel: what takes it is dropped."
 
 
 def _client(known: Situation, asked: Network) -> Iterator[str]:

@@ -15,6 +15,9 @@ from meshsec.core.values.model import Address, Card, EspBackend, Network
 _PRIVATE_IPV4 = tuple(map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")))
 """Addresses that are nobody's in the internet (RFC 1918, RFC 6598)."""
 
+_TC_INTERVAL, _TCS_VALID = 5.0, 6
+"""Interval in seconds of olsrd2's TC messages where nothing else is set, and intervals for which one is valid."""
+
 _WRITTEN = "# Written by `meshsec export {}`: changes made here are lost."
 
 
@@ -78,16 +81,20 @@ def _telnet(endpoint: Endpoint | None) -> list[str]:
 def olsrd2(settings: Settings, card: Card, backend: EspBackend) -> str:
     """Return the text of ``olsrd2.conf`` for olsrd2 0.15 in the foreground.
 
-    Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator.
+    Without the list of originators olsrd2 picks any address of ``lo``, which holds the address and the locator. It sets
+    routes to addresses of nodes and to networks that the policy opens: a route to any other would lead past the tunnel.
     """
     routing = settings.routing
     allowed = [f"originator {address}/{address.max_prefixlen}" for address in originators(card, backend)]
+    allowed += ["originator default_reject"]
+    routable = [f"routable_acl {one}" for one in (*_hosts(settings), *settings.policy.open_networks)]
+    routable += ["routable_acl first_reject", "routable_acl default_reject"]
     lines = [
         _WRITTEN.format("olsrd2"),
         *_section("[global]", ["lockfile -", "fork no"]),
         *_section("[log]", ["stderr true"]),
         *_section("[telnet]", [f"port {(routing.telnet or Endpoint()).port}", "allowed_sessions 32"]),
-        *_section("[olsrv2]", [*allowed, "originator default_reject", *_olsrd2_timing(routing.tc, "tc_")]),
+        *_section("[olsrv2]", [*allowed, *routable, *_tc(routing.tc)]),
         *_section("[interface=lo]", []),
     ]
     for interface in routing.interfaces:
@@ -127,6 +134,18 @@ def _olsrd2_timing(timing: Timing, prefix: str) -> list[str]:
     return [f"{prefix}{name} {value}" for name, value in _given(timing)]
 
 
+def _tc(timing: Timing) -> list[str]:
+    """Return the keys of TC messages: six intervals are how long one is valid, and how long its number is remembered.
+
+    That is how long olsrd2 must be down so that others believe it when it comes back (ADR 0064); by its own settings it
+    is 300 s.
+    """
+    six = round(_TCS_VALID * (timing.interval or _TC_INTERVAL), 3)  # olsrd2 takes milliseconds
+    valid = timing.validity or six
+    holding = [f"{what}_hold_time {valid}" for what in ("processing", "forward")]
+    return [*_olsrd2_timing(Timing(timing.interval, valid), "tc_"), *holding]
+
+
 def _given(timing: Timing) -> Iterator[tuple[str, float]]:
     if timing.interval is not None:
         yield "interval", timing.interval
@@ -135,4 +154,6 @@ def _given(timing: Timing) -> Iterator[tuple[str, float]]:
 
 
 def _lan(network: AttachedNetwork) -> list[str]:
-    return [f"prefix {network.prefix}", f"distance {network.distance}"]
+    """Return the keys of a section ``olsrv2_lan``, whose smallest distance is 1; olsrv2d knows 0, too."""
+    metric = network.metric or 1
+    return [f"prefix {network.prefix}", f"metric {metric}", f"distance {max(network.distance, 1)}"]

@@ -35,6 +35,17 @@ class OtherRoute(NamedTuple):
 
     destination: _Network
     interface: str
+    by_router: bool = False
+    """The routing daemon has set it."""
+
+    @property
+    def way(self) -> str:
+        """Return by which interface it leads, and that the routing daemon has set it."""
+        return f"by {self.interface}{' (set by the routing daemon)' if self.by_router else ''}"
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        return f"{self.destination} {self.way}"
 
 
 @dataclass(frozen=True, slots=True)
