@@ -17,6 +17,7 @@ from meshsec.adapters.files import config_file, key_store, secrecy
 from meshsec.adapters.kernel import esp_probe, processor
 from meshsec.adapters.kernel.esp_probe import EspProbe
 from meshsec.adapters.scheduler import JournalError, Scheduler
+from meshsec.agent import hearing
 from meshsec.agent.agent import Agent
 from meshsec.agent.sides.trust import Side
 from meshsec.agent.start import Start
@@ -56,14 +57,28 @@ class _BeforeInitError(click.ClickException):
     is_flag=True,
     help="Put back the scheduling classes that a killed meshsecd left changed, and end.",
 )
+@click.option(
+    "--hear-clients", is_flag=True, help="Only tell a running meshsecd which clients are heard, and serve nobody."
+)
 @click.version_option(package_name="meshsec", prog_name="meshsecd", message="%(prog)s %(version)s")
-def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None, restore_scheduling: bool) -> None:
+def main(
+    config: Path,
+    detach: bool,
+    pidfile: Path | None,
+    log_file: Path | None,
+    restore_scheduling: bool,
+    hear_clients: bool,
+) -> None:
     """Watch the topology of the mesh and keep an IPsec channel to every trusted peer in reach.
 
     Runs in the foreground. SIGHUP reads the trust store again; SIGTERM ends it and leaves SAs and rules in place.
     """
     try:
         settings = config_file.load(config)
+        if hear_clients:
+            _set_up_logging(sys.stderr)
+            asyncio.run(hearing.run(Path(settings.paths.sightings_socket)))
+            return
         with _single_instance(Path(settings.paths.run)) as lock:
             if restore_scheduling:
                 _restore_scheduling(Path(settings.paths.scheduling_journal))

@@ -154,10 +154,10 @@ class Roaming:
         shown = self.lab[name].control.ask("clients")["clients"]
         return next((one["addresses"] for one in shown if one["mac"] == station.mac and one["here"]), [])
 
-    def flow(self, version: int, port: int = 7020) -> Flow:
+    def flow(self, version: int, port: int = 7020, interval: float = 0.02) -> Flow:
         """Return a flow from the client to the outside."""
         target = OUTSIDE4 if version == 4 else OUTSIDE6
-        return Flow(self.station.end(version), (self.outside, target), 0.02, port)
+        return Flow(self.station.end(version), (self.outside, target), interval, port)
 
     def conversation(self, version: int, port: int) -> Conversation:
         """Return a flow of the client that asks from where the outside sees it."""

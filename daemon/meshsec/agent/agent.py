@@ -97,7 +97,7 @@ class Agent:
         )
         self.access = AccessSide(
             settings.access,
-            Path(settings.paths.run),
+            settings.paths,
             card.address,
             engine.known,
             access.Uses(self.routing.announce_clients, self.driver.post, self._spawn),

@@ -60,6 +60,7 @@ class Daemons:
             self._by_kind["overlayd"] = self._daemon("overlayd", argv)
 
         if options.access:
+            self._by_kind["clients"] = self._daemon("clients", [*_meshsecd(options, config), "--hear-clients"])
             self._by_kind["dnsmasq"] = self._dnsmasq(export("dnsmasq"))
 
     def _dnsmasq(self, config: Path) -> Daemon:

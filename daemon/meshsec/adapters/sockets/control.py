@@ -136,15 +136,20 @@ def _error(identifier: int | str | None, code: str, message: str) -> bytes:
     return _encoder.encode({"id": identifier, "error": {"code": code, "message": message}}) + b"\n"
 
 
+def give_to_group(path: Path) -> None:
+    """Let the group of the control socket write to a socket's file, and nobody else. Raises OSError."""
+    with contextlib.suppress(KeyError, PermissionError):
+        os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
+    path.chmod(MODE)
+
+
 def _listener(path: Path) -> socket.socket:
     """Return a listening socket whose file has its mode and group before anybody can connect."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         path.unlink(missing_ok=True)
         listener.bind(str(path))
-        with contextlib.suppress(KeyError, PermissionError):
-            os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
-        path.chmod(MODE)
+        give_to_group(path)
         listener.listen()
     except OSError:
         listener.close()

@@ -18,19 +18,20 @@ from meshsec import files
 from meshsec.adapters.kernel import netlink
 from meshsec.adapters.kernel.flows import FlowsError, flows_of
 from meshsec.adapters.sockets.access_peers import AccessPeersError
-from meshsec.adapters.sockets.client_frames import FramesError, client_frames
+from meshsec.adapters.sockets.sightings import SightingsError, sightings
 from meshsec.agent.sides.access_kernel import AccessKernel
 from meshsec.agent.sides.access_talk import AccessTalk, Listeners
 from meshsec.agent.sides.kernel import watch
 from meshsec.core.access.clients import Change, Client, Clients, Refused, Sighting
 from meshsec.core.access.messages import FLOWS_MAX, Flow
-from meshsec.core.access.shared_address import DEVICE, addresses_of
+from meshsec.core.access.shared_address import addresses_of
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import host
 from meshsec.core.channels.events import ClientsSet, Event
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.channels.situation import Situation
 from meshsec.core.config.access_settings import AccessSettings
+from meshsec.core.config.settings import Paths
 from meshsec.core.formats import dnsmasq
 from meshsec.core.networks.outside import is_outside
 from meshsec.core.values.model import Address, peer_name
@@ -46,7 +47,10 @@ KEPT_FLOW = 600.0
 PERIOD = 60.0
 """Seconds between two tellings of all clients, and after which leftovers are looked for."""
 AGAIN = 5.0
+SILENT = 15.0
+"""Seconds without a sign of life after which nobody hears clients."""
 REFUSALS_MAX = 64
+_DEAF = "nobody hears clients: `systemctl start meshsec-clients` starts the program that does"
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +66,11 @@ class Uses(NamedTuple):
 class AccessSide:
     """The clients of this node and of the others."""
 
-    def __init__(self, settings: AccessSettings, run: Path, own: IPv6Address, known: Situation, uses: Uses) -> None:
-        """Prepare it. ``run`` is the directory for the file of addresses that dnsmasq reads."""
+    def __init__(self, settings: AccessSettings, paths: Paths, own: IPv6Address, known: Situation, uses: Uses) -> None:
         self._settings, self._own, self._known, self._uses = settings, own, known, uses
-        self._hosts_file = run / "access" / "clients"
+        self._hosts_file = Path(paths.run) / "access" / "clients"
+        self._sightings = Path(paths.sightings_socket)
+        self._heard_at = float("-inf")
         self._hosts = ""
         self._loop = asyncio.get_running_loop()
         reserved = [one.ip for one in addresses_of(settings.networks)]
@@ -129,8 +134,13 @@ class AccessSide:
     # --- what comes in ---
 
     async def _hear(self) -> None:
-        with client_frames(DEVICE, self._sighted):
+        with sightings(self._sightings, self._told):
             await asyncio.Event().wait()
+
+    def _told(self, sighting: Sighting | None) -> None:
+        self._heard_at = self._loop.time()
+        if sighting is not None:
+            self._sighted(sighting)
 
     def _sighted(self, sighting: Sighting) -> None:
         found = self.clients.sighted(sighting, self._loop.time())
@@ -261,7 +271,7 @@ class AccessSide:
         while True:
             try:
                 await part()
-            except (FramesError, AccessPeersError) as error:
+            except (SightingsError, AccessPeersError) as error:
                 if str(error) != self.problem:
                     _log.warning("access: %s", error)
                 self.problem = str(error)
@@ -280,7 +290,13 @@ class AccessSide:
             for one in self.clients
             if one.addresses
         ]
-        wrong = (self.kernel.problem, self.problem, *(f"there is no interface {one}" for one in self.kernel.lacking))
+        deaf = _DEAF if self.enabled and self._loop.time() - self._heard_at > SILENT else ""
+        wrong = (
+            self.kernel.problem,
+            self.problem,
+            deaf,
+            *(f"there is no interface {one}" for one in self.kernel.lacking),
+        )
         return {
             "networks": [str(one) for one in self._settings.networks],
             "most": self._settings.clients,

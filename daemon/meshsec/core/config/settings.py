@@ -165,6 +165,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.state, "gateway.json")
 
     @property
+    def sightings_socket(self) -> str:
+        """Where meshsecd learns who is here."""
+        return posixpath.join(self.run, "sightings.sock")
+
+    @property
     def scheduling_journal(self) -> str:
         """The scheduling classes before they were changed."""
         return posixpath.join(self.run, "scheduling.json")
