@@ -54,33 +54,30 @@ class _BeforeInitError(click.ClickException):
 @click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="With --detach: where the log goes.")
 @click.option(
     "--restore-scheduling",
-    is_flag=True,
+    "only",
+    flag_value="restore-scheduling",
     help="Put back the scheduling classes that a killed meshsecd left changed, and end.",
 )
 @click.option(
-    "--hear-clients", is_flag=True, help="Only tell a running meshsecd which clients are heard, and serve nobody."
+    "--hear-clients",
+    "only",
+    flag_value="hear-clients",
+    help="Only tell the meshsecd that runs which clients are heard.",
 )
 @click.version_option(package_name="meshsec", prog_name="meshsecd", message="%(prog)s %(version)s")
-def main(
-    config: Path,
-    detach: bool,
-    pidfile: Path | None,
-    log_file: Path | None,
-    restore_scheduling: bool,
-    hear_clients: bool,
-) -> None:
+def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None, only: str | None) -> None:
     """Watch the topology of the mesh and keep an IPsec channel to every trusted peer in reach.
 
     Runs in the foreground. SIGHUP reads the trust store again; SIGTERM ends it and leaves SAs and rules in place.
     """
     try:
         settings = config_file.load(config)
-        if hear_clients:
+        if only == "hear-clients":
             _set_up_logging(sys.stderr)
             asyncio.run(hearing.run(Path(settings.paths.sightings_socket)))
             return
         with _single_instance(Path(settings.paths.run)) as lock:
-            if restore_scheduling:
+            if only == "restore-scheduling":
                 _restore_scheduling(Path(settings.paths.scheduling_journal))
             elif detach:
                 log = log_file or Path(settings.paths.state) / "meshsecd.log"

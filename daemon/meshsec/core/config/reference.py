@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from meshsec.core.config.access_settings import AccessSettings
 from meshsec.core.config.gateway_settings import GatewaySettings
 from meshsec.core.config.link_settings import LinkTable
 from meshsec.core.config.overlay_settings import OverlaySettings
@@ -195,6 +196,7 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "ike": IkeSettings,
     "overlay": OverlaySettings,
     "gateway": GatewaySettings,
+    "access": AccessSettings,
     "scheduling": SchedulingTable,
     "scheduling.governor": GovernorTable,
     "radio": RadioSettings,
