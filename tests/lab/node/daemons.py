@@ -36,6 +36,11 @@ class Daemons:
         return self._by_kind["meshsecd"]
 
     @property
+    def ear(self) -> Daemon:
+        """Return the process that hears clients; only access nodes have it."""
+        return self._by_kind["clients"]
+
+    @property
     def overlay(self) -> Daemon:
         """Return overlayd; only nodes with the overlay have it."""
         return self._by_kind["overlayd"]

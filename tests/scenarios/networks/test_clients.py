@@ -6,6 +6,7 @@ The mesh is that of ``tests/lab/roaming.py``: access nodes a and b with the rela
 import json
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.lab.gateways import OUTSIDE4, OUTSIDE6
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.traffic import Flow, wait_arrivals
+from tests.lab.node.node import Node
 from tests.lab.observe.schemas import schema
 from tests.lab.roaming import Roaming, Station, roaming
 from tests.scenarios.expectations import assert_nothing_clear, captured, wait_no_drift
@@ -132,9 +134,26 @@ def test_what_people_are_shown(at_a: Roaming, other: Station) -> None:
     assert view["nodes"] == ["b"]
     assert "Clients here: 1 of at most 32" in a.meshsec("clients").stdout
     wait_no_drift(a)
+    assert [one["level"] for one in checks(a) if one["name"] == "clients"] == ["ok"]
     client = at_a.station.addresses(4)[0]
     assert "is at this node" in a.meshsec("explain", client).stdout
     assert "b serves it" in a.meshsec("explain", other.addresses(6)[0]).stdout
+
+
+def checks(node: Node) -> list[dict[str, Any]]:
+    """Return what doctor says."""
+    found: list[dict[str, Any]] = json.loads(node.meshsec("doctor", "--json", check=False).stdout)["checks"]
+    return found
+
+
+def test_who_does_not_hear_clients_says_so(at_a: Roaming) -> None:
+    a = at_a.lab["a"]
+    a.daemons.ear.kill()
+    (said,) = a.wait_for("a problem", lambda: a.control.ask("clients")["problems"], 60)
+    assert "nobody hears clients" in said
+    assert {one["level"] for one in checks(a) if one["name"] == "clients"} == {"warn"}
+    at_a.lab.heal()
+    a.wait_for("no problem", lambda: not a.control.ask("clients")["problems"], 60)
 
 
 def test_names_are_resolved_and_nothing_else_of_the_node_is_open(at_a: Roaming) -> None:

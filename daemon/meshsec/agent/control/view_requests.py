@@ -7,7 +7,7 @@ from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import drift, facts, scheduling_facts
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.sides import Sides
-from meshsec.agent.sides import fleet
+from meshsec.agent.sides import access_view, fleet
 from meshsec.core.channels.situation import Situation
 from meshsec.core.explain import doctor, network_sentences, views
 from meshsec.core.ike.drift import view as drift_view
@@ -81,7 +81,7 @@ class ViewRequests:
         return views.topology(self._sides.driver.engine, topology.neighbours, topology.edges)
 
     async def _clients(self, _params: Params) -> Mapping[str, Any]:
-        return {"schema": "meshsec-clients-1", **self._sides.access.view()}
+        return access_view.view(self._sides.access)
 
     async def _plan(self, _params: Params) -> Mapping[str, Any]:
         return views.plan(self._sides.driver.engine, self._now)
@@ -117,7 +117,11 @@ class ViewRequests:
     async def _doctor(self, _params: Params) -> Mapping[str, Any]:
         try:
             checks = doctor.examine(await facts.collect(self._sides))
-            checks += [*fleet.checks(self._sides.trust), *self._sides.fleet.checks()]
+            checks += [
+                *fleet.checks(self._sides.trust),
+                *self._sides.fleet.checks(),
+                *access_view.checks(self._sides.access),
+            ]
             return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])
         except OSError as error:
             raise ControlError("failed", f"this node cannot be examined: {error}") from error

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from meshsec import files
 from meshsec.adapters.kernel import netlink
@@ -67,7 +67,7 @@ class AccessSide:
     """The clients of this node and of the others."""
 
     def __init__(self, settings: AccessSettings, paths: Paths, own: IPv6Address, known: Situation, uses: Uses) -> None:
-        self._settings, self._own, self._known, self._uses = settings, own, known, uses
+        self.settings, self._own, self.known, self._uses = settings, own, known, uses
         self._hosts_file = Path(paths.run) / "access" / "clients"
         self._sightings = Path(paths.sightings_socket)
         self._heard_at = float("-inf")
@@ -94,7 +94,7 @@ class AccessSide:
     @property
     def enabled(self) -> bool:
         """Whether this node is an access node."""
-        return bool(self._settings.networks)
+        return bool(self.settings.networks)
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -120,8 +120,8 @@ class AccessSide:
         reached = frozenset(
             channel.card.address
             for channel in channels
-            if channel.card and channel.own in {None, self._known.node} and channel.state is State.PROTECTED
-            if peer_name(channel.title) in self._settings.peers
+            if channel.card and channel.own in {None, self.known.node} and channel.state is State.PROTECTED
+            if peer_name(channel.title) in self.settings.peers
         )
         fresh = reached - self.talk.peers
         self.talk.peers = reached
@@ -190,7 +190,7 @@ class AccessSide:
         client = self.clients.of(mac)
         if client is None or client.node != peer:
             return []
-        networks = self._known.networks
+        networks = self.known.networks
         gateways = {mark: gateway for gateway, mark in networks.flows.present.items()}
         if any(one.prefixlen == 0 for one in networks.own):
             gateways[0] = self._own  # flows that leave here have no mark
@@ -224,7 +224,7 @@ class AccessSide:
         self._uses.announce([*(one for client in served for one in client.addresses), *self._leaving])
         self._waiting = {mac: one for mac, one in self._waiting.items() if one[2] > now}
         handed = {address: node for address, (node, _) in self._handing.items()}
-        marks = self._known.networks.flows.present
+        marks = self.known.networks.flows.present
         flows = {flow: marks[flow.gateway] for flow, _ in self._kept_flows.values() if flow.gateway in marks}
         senders = (client for client in served if client.mac not in self._waiting)
         if not await self.kernel.serve(served, handed, senders, flows):
@@ -232,7 +232,7 @@ class AccessSide:
         await self._write_hosts()
 
     def _prune(self, now: float) -> None:
-        in_use, here = self._known.networks.in_use, {one for client in self.clients.served for one in client.addresses}
+        in_use, here = self.known.networks.in_use, {one for client in self.clients.served for one in client.addresses}
         self._handing = {
             address: (node, until)
             for address, (node, until) in self._handing.items()
@@ -277,31 +277,9 @@ class AccessSide:
                 self.problem = str(error)
             await asyncio.sleep(AGAIN)
 
-    def view(self) -> dict[str, Any]:
-        """Return what people are shown."""
-        names = {channel.card.address: channel.title for channel in self._known.channels() if channel.card}
-        clients = [
-            {
-                "mac": one.mac,
-                "addresses": [str(address) for address in one.addresses],
-                "here": one.node == self._own,
-                "node": None if one.node == self._own else names.get(one.node, str(one.node)),
-            }
-            for one in self.clients
-            if one.addresses
-        ]
+    @property
+    def problems(self) -> list[str]:
+        """Return why clients are not served as they ought to be."""
         deaf = _DEAF if self.enabled and self._loop.time() - self._heard_at > SILENT else ""
-        wrong = (
-            self.kernel.problem,
-            self.problem,
-            deaf,
-            *(f"there is no interface {one}" for one in self.kernel.lacking),
-        )
-        return {
-            "networks": [str(one) for one in self._settings.networks],
-            "most": self._settings.clients,
-            "clients": sorted(clients, key=lambda one: (not one["here"], one["mac"])),
-            "refused": [{"mac": mac, "reason": why, "count": n} for (mac, why), n in sorted(self.refused.items())],
-            "nodes": sorted(names.get(one, str(one)) for one in self.talk.peers),
-            "problems": [*dict.fromkeys(filter(None, wrong))],
-        }
+        lacking = (f"there is no interface {one}" for one in self.kernel.lacking)
+        return [*dict.fromkeys(filter(None, (self.kernel.problem, self.problem, deaf, *lacking)))]

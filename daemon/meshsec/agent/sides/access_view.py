@@ -1,0 +1,40 @@
+"""What people and programs are shown of an access node."""
+
+from typing import Any
+
+from meshsec.agent.sides.access import AccessSide
+from meshsec.core.explain.findings import Check, Level
+
+
+def checks(side: AccessSide) -> list[Check]:
+    """Return doctor's check; none of a node that is no access node."""
+    if not side.enabled:
+        return []
+    if side.problems:
+        return [Check("clients", Level.WARN, "; ".join(side.problems), "`meshsec clients`, docs/guide/access.md")]
+    return [Check("clients", Level.OK, f"{len(side.clients.served)} here, {side.settings.clients} at most")]
+
+
+def view(side: AccessSide) -> dict[str, Any]:
+    """Return the answer of the method ``clients``."""
+    own = side.known.node.address
+    names = {channel.card.address: channel.title for channel in side.known.channels() if channel.card}
+    clients = [
+        {
+            "mac": one.mac,
+            "addresses": [str(address) for address in one.addresses],
+            "here": one.node == own,
+            "node": None if one.node == own else names.get(one.node, str(one.node)),
+        }
+        for one in side.clients
+        if one.addresses
+    ]
+    return {
+        "schema": "meshsec-clients-1",
+        "networks": [str(one) for one in side.settings.networks],
+        "most": side.settings.clients,
+        "clients": sorted(clients, key=lambda one: (not one["here"], one["mac"])),
+        "refused": [{"mac": mac, "reason": why, "count": n} for (mac, why), n in sorted(side.refused.items())],
+        "nodes": sorted(names.get(one, str(one)) for one in side.talk.peers),
+        "problems": side.problems,
+    }
