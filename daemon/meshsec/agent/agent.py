@@ -68,7 +68,9 @@ class Agent:
         engine = Engine(card, backend, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
         networks = configured_networks(settings.routing, settings.policy)
         engine.known.rules.perimeter = networks.perimeter
-        engine.known.networks.configure((one.prefix for one in networks.own), networks.grants, networks.mesh)
+        engine.known.networks.configure(
+            (one.prefix for one in networks.own), networks.grants, networks.mesh, networks.selected
+        )
         engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)

@@ -16,13 +16,12 @@ from meshsec.cli.app import App
 from meshsec.core.channels import nft_rules
 from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
 from meshsec.core.config.accepted_networks import resolve
-from meshsec.core.config.networks import ConfiguredNetworks, configured_networks, only_open
+from meshsec.core.config.networks import ConfiguredNetworks, beginning, configured_networks, only_open
 from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.formats import chrony, drop_ins, overlayd, routers
 from meshsec.core.networks.claims import Claim
-from meshsec.core.networks.networks import Networks
 from meshsec.core.scheduling.profiles import Profile
 from meshsec.core.values.model import Address, Card, EspBackend, Network, Peer, peer_name
 from meshsec.core.values.networks import BehindNodes
@@ -189,8 +188,7 @@ def _strongswan(app: App, backend: EspBackend) -> str:
 
 
 def _behind(configured: ConfiguredNetworks, peers: Mapping[str, Peer]) -> BehindNodes:
-    networks = Networks()
-    networks.configure((one.prefix for one in configured.own), configured.grants, configured.mesh)
+    networks = beginning(configured)
     for name, peer in peers.items():
         if peer.card.networks:
             networks.claim(name, Claim(bool(peer.fleet), peer_name(name), peer.card.networks))

@@ -140,7 +140,7 @@ async def _radios(sides: Sides) -> list[RadioFacts]:
 
 
 async def _past_networks(sides: Sides) -> list[str]:
-    others = await sides.networks.others(sides.driver.engine.known.networks.grants.keys())
+    others = await sides.networks.others(sides.driver.engine.known.networks.tunnelled)
     return [f"{one.destination} by {one.interface}" for one in others]
 
 

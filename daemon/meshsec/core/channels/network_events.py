@@ -17,7 +17,7 @@ from meshsec.core.channels.events import (
 from meshsec.core.channels.situation import Situation
 from meshsec.core.networks.choice import NO_ROUTE, Candidate, choose
 from meshsec.core.networks.flow_marks import MAX
-from meshsec.core.networks.networks import originators
+from meshsec.core.networks.networks import originators, selectors
 from meshsec.core.values.model import Card, Network
 from meshsec.core.values.networks import TunnelRoute
 
@@ -69,10 +69,27 @@ def network_actions(known: Situation) -> list[RouteNetworks]:
 def _to_networks(known: Situation) -> set[TunnelRoute]:
     in_use, routes = known.networks.in_use, set[TunnelRoute]()
     for network in known.networks.grants:
+        if network in known.networks.selected:
+            routes |= {TunnelRoute(network, card.address) for _, card in selected(known, network)}
+            continue
         chosen = choose(candidates(known, network), in_use.get(network)) or known.networks.kept(network)
         if chosen is not None and _may_speak(known, network, chosen):
             routes.add(TunnelRoute(network, chosen))
     return routes
+
+
+def selected(known: Situation, network: Network) -> list[tuple[Channel, Card]]:
+    """Return the peer in whose traffic selectors the network is: one, or none that is trusted.
+
+    The kernel needs a route before it looks for a policy. Without the SA that route leads into the tunnel's device,
+    where the rules drop these packets, so it is set whether or not the peer is reached.
+    """
+    present = of_present_key(known)
+    return [(one, card) for one, card in present if _selects(known, one, card, network)]
+
+
+def _selects(known: Situation, channel: Channel, card: Card, network: Network) -> bool:
+    return any(there == network for _, there in selectors(known.networks, channel.title, card))
 
 
 def _may_speak(known: Situation, network: Network, peer: IPv6Address) -> bool:

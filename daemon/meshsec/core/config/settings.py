@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from meshsec.core.config import overlay_settings, scheduling_settings
 from meshsec.core.config.gateway_settings import NEEDS_OLSRV2D, GatewaySettings
 from meshsec.core.config.kinds import FilePath, NodeName, SocketPath
-from meshsec.core.config.networks import in_the_mesh
+from meshsec.core.config.networks import in_the_mesh, wrong_selectors
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
@@ -245,6 +245,8 @@ def decode(
         value = getattr(found.routing, key)[index].prefix
         rule = f"a network that does not overlap {prefix}, where the nodes have their own addresses (mesh_prefixes)"
         reading.refuse(("routing", key, index, "prefix"), str(value), rule)
+    for index, rule in wrong_selectors(found.routing, policy, found.ike.backend):
+        reading.refuse(("routing", "accept", index, "by"), str(found.routing.accept[index].by), rule)
     if found.gateway.uplink and found.routing.daemon is RoutingDaemon.OLSRD2:
         reading.refuse(("gateway", "uplink"), found.gateway.uplink, NEEDS_OLSRV2D)
     if reading.problems:

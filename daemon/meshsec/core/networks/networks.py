@@ -4,6 +4,9 @@ Theory of operation. A node announces its networks through OLSRv2, which anybody
 a matter of trust: the operator names the peers (``[routing] accept``), or allows what is on a peer's card (claims.py).
 Packets to a network travel inside packets to the chosen peer's own address, which an SA or the overlay protects. So
 nothing is negotiated when a network moves or another gateway is chosen: one route of the kernel changes.
+
+A peer without meshsec knows no such tunnel. Its networks are in traffic selectors (``selected``): each pair of a
+network here and one there has its own CHILD_SA (``selector_pairs``), and a route that goes nowhere without that SA.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +34,8 @@ class Networks:
         self._counting: Granted | None = None
         """Which claims count; None when it must be derived again."""
         self._configured: Grants = {}
+        self.selected: frozenset[Network] = frozenset()
+        """The networks of peers that are in traffic selectors: each has one peer, and never moves."""
         self._mesh: tuple[Network, ...] = ()
         self._claims: dict[str, Claim] = {}
         self.silent: frozenset[Address] = frozenset()
@@ -46,9 +51,18 @@ class Networks:
         self.announcements = Announcements()
         """What other routers announce."""
 
-    def configure(self, own: Iterable[Network], grants: Grants, mesh: Iterable[Network] = ()) -> None:
-        """Take the operator's words; before the first event. ``mesh``: where the nodes have their IPv4 addresses."""
-        self._configured, self._mesh = grants, tuple(mesh)
+    def configure(
+        self,
+        own: Iterable[Network],
+        grants: Grants,
+        mesh: Iterable[Network] = (),
+        selected: Iterable[Network] = (),
+    ) -> None:
+        """Take the operator's words; before the first event. ``mesh``: where the nodes have their IPv4 addresses.
+
+        ``selected``: which of ``grants`` are in traffic selectors.
+        """
+        self._configured, self._mesh, self.selected = grants, tuple(mesh), frozenset(selected)
         self.take_own(own)
 
     def claim(self, channel: str, claim: Claim | None) -> bool:
@@ -76,6 +90,11 @@ class Networks:
         return self._counted().grants
 
     @property
+    def tunnelled(self) -> tuple[Network, ...]:
+        """Return the networks of peers that are reached through the tunnel."""
+        return tuple(one for one in self.grants if one not in self.selected)
+
+    @property
     def refused(self) -> Mapping[tuple[str, Network], str]:
         """Return the networks on peers' cards that do not count, by peer and network, with the reason."""
         return self._counted().refused
@@ -90,7 +109,7 @@ class Networks:
     def _counted(self) -> Granted:
         """Derive which claims count, once for all that changed."""
         if self._counting is None:
-            self._counting = granted(self._configured, self._claims.values(), self.own, self._mesh)
+            self._counting = granted(self._configured, self._claims.values(), self.own, self._mesh, self.selected)
             self.announcements.replace(self.announcements, self._counting.grants)
         return self._counting
 
@@ -112,15 +131,14 @@ class Networks:
         """Return what the fail-closed rules need. ``cards``: of all trusted peers, by name."""
         if not self.device:
             return BehindNodes()
-        speakers = [self._speaker(name, held) for name, held in cards.items()]
-        return BehindNodes(
-            self.device, self.own, tuple(sorted(speakers, key=lambda one: one.tunnels)), tuple(self.grants)
-        )
+        speakers = sorted((self._speaker(name, held) for name, held in cards.items()), key=lambda one: one.tunnels)
+        selected = tuple(sorted(self.selected, key=str))
+        return BehindNodes(self.device, self.own, tuple(speakers), self.tunnelled, selected)
 
     def _speaker(self, name: str, cards: Sequence[Card]) -> Speaker:
         tunnels = sorted({card.address for card in cards})
         ipv4 = sorted({card.ipv4 for card in cards if card.ipv4})
-        networks = (one for one in self.grants if any(self.may_speak(one, name, card) for card in cards))
+        networks = (one for one in self.tunnelled if any(self.may_speak(one, name, card) for card in cards))
         return Speaker(tuple(tunnels), (*tunnels, *ipv4), tuple(networks))
 
     def may_speak(self, network: Network, name: str, card: Card) -> bool:
@@ -161,6 +179,24 @@ class Networks:
         if network in self.grants:
             self.changed()
             self._kept = (self._kept or frozenset()) - {network}
+
+
+def selectors(networks: Networks, title: str, card: Card) -> tuple[tuple[Network, Network], ...]:
+    """Return the pairs of networks in traffic selectors of the channel with this title: here, and there.
+
+    Only the present keys of both ends have any, because two channels with the same selectors would replace each
+    other's policies in the kernel.
+    """
+    if title != peer_name(title):
+        return ()
+    found = (one for one in networks.grants if one in networks.selected and networks.may_speak(one, title, card))
+    return selector_pairs(networks.own, found)
+
+
+def selector_pairs(own: Iterable[Network], others: Iterable[Network]) -> tuple[tuple[Network, Network], ...]:
+    """Return each network of ours with each of others' of the same IP version. Default routes do not count."""
+    here = [one for one in own if one.prefixlen]
+    return tuple((one, other) for other in others for one in here if one.version == other.version)
 
 
 def originators(card: Card, version: int | None = None) -> tuple[Address, ...]:
