@@ -163,6 +163,29 @@ def test_the_commands_know_the_networks(joined: Joined) -> None:
     wait_no_drift(a)
 
 
+def test_the_gateway_may_begin(joined: Joined) -> None:
+    """meshsecd takes over the SAs that it did not ask for."""
+    a, c = joined.lab["a"], joined.lab["c"]
+    a.daemons.agent.kill()
+    a.charon.terminate("gateway")
+    for child in ("pair", "lan4", "lan6"):
+        if c.options.libreswan:
+            c.daemons.pluto.whack("--initiate", "--name", child)
+        else:
+            c.charon.initiate("node", child)
+    (before,) = a.charon.sas_with("gateway")
+    assert len(before.installed) == 3
+    a.daemons.agent.start()
+    a.daemons.agent.wait_ready()
+    wait_protected(a)
+    first, second = joined.hosts
+    for source in (second.address, second.ipv4):
+        assert is_heard(first, (second.namespace, source), 60), source
+    wait_no_drift(a)
+    (after,) = a.charon.sas_with("gateway")
+    assert after.child_spis == before.child_spis
+
+
 def test_a_host_outside_of_the_selectors_is_not_heard(joined: Joined) -> None:
     """Nor does its gateway help: it puts the packets into the SA that is there for others."""
     first, (second, outside) = joined.hosts[0], (joined.hosts[1], joined.outside)
