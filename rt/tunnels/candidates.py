@@ -18,7 +18,7 @@ DEVICE = "tunnel"
 LINK = "mesh0"
 """The mesh interface."""
 BIG = 9000
-"""MTU of the tunnels' devices: the path's own limits what fits."""
+"""MTU of devices where the path's own is to limit what fits."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,16 @@ class Candidate:
         """Return the name of the device that a pair uses."""
         return f"{DEVICE}{pair.number}" if self.each else DEVICE
 
-    def once(self) -> list[str]:
+    def once(self, mtu: int = BIG) -> list[str]:
         """Return the commands that serve all peers, for ``ip -batch``."""
         kind = self.shared or ("" if self.each else f"type veth peer name {DEVICE}-far")
-        return [f"link add {DEVICE} {kind}", f"link set {DEVICE} mtu {BIG} up"] if kind else []
+        return [f"link add {DEVICE} {kind}", f"link set {DEVICE} mtu {mtu} up"] if kind else []
 
-    def for_peer(self, pair: Pair) -> list[str]:
+    def for_peer(self, pair: Pair, mtu: int = BIG) -> list[str]:
         """Return the commands that add a peer."""
         device = self.device(pair)
         words = {"local": pair.local, "remote": pair.remote, "number": pair.number, "device": device, "link": LINK}
-        link = [f"link add {device} {self.each.format(**words)}", f"link set {device} mtu {BIG} up"]
+        link = [f"link add {device} {self.each.format(**words)}", f"link set {device} mtu {mtu} up"]
         route = f"route add {pair.there} {self.route.format(**words)}"
         return [*(link if self.each else []), route]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from rt.throughput.ends import busy_seconds
-from rt.tunnels.candidates import CANDIDATES, LINK, PLAIN, Candidate, Pair
+from rt.tunnels.candidates import BIG, CANDIDATES, LINK, PLAIN, Candidate, Pair
 from tests.lab.basics.shell import CommandError, run
 from tests.lab.net import namespaces, traffic
 from tests.lab.net.instance import Instance
@@ -28,12 +28,14 @@ INNER = 1000
 OCTETS = 20_000_000
 """Of each TCP stream."""
 PEERS = (1, 100, 1000)
+MANY = 100
+"""Peers whose memory is more than what the kernel has in store."""
 _UDP, _ESP = 40 + 8, 50
 _SILENCE = 0.3
 """Seconds without the packet: it did not fit."""
 PAIR = Pair(IPv6Address("fc00::a"), IPv6Address("fc00::b"), "2001:db8:a::/64", "2001:db8:b::/64")
 Ends = tuple[str, str]
-"""The two namespaces."""
+"""Two namespaces: those of the nodes, or those of a host behind each."""
 
 
 class Measured:
@@ -57,10 +59,11 @@ def main() -> None:
     rounds, path = int(sys.argv[1]), Path(sys.argv[2])
     with path.open("w", encoding="ascii") as file:
         measured = Measured(file)
-        present = [one for one in (PLAIN, *CANDIDATES) if _packets(measured, one)]
+        largest = {one: _packets(measured, one) for one in (PLAIN, *CANDIDATES)}
+        present = [one for one, size in largest.items() if size]
         for number in range(rounds):
             for candidate in present if number % 2 == 0 else reversed(present):
-                with connected(candidate) as ends:
+                with connected(candidate, largest[candidate]) as ends:
                     _stream(measured, candidate, ends)
         for _ in range(rounds):
             for candidate in present:
@@ -72,37 +75,50 @@ def main() -> None:
 
 
 @contextmanager
-def connected(candidate: Candidate) -> Iterator[Ends]:
-    """Connect two nodes by a cable, with SAs and the candidate's devices and routes. Raises CommandError."""
+def connected(candidate: Candidate, mtu: int = BIG) -> Iterator[tuple[Ends, Ends]]:
+    """Connect two nodes by a cable, with SAs and the candidate's devices and routes, and a host behind each.
+
+    ``mtu`` is that of the candidate's devices. Yields the nodes and the hosts. Raises CommandError.
+    """
     instance = Instance()
     first, second = ends = instance.namespace("a"), instance.namespace("b")
+    hosts = instance.namespace("ha"), instance.namespace("hb")
     try:
-        for name in ends:
+        for name in (*ends, *hosts):
             namespaces.create(name)
         run(["ip", "-n", first, "link", "add", LINK, "type", "veth", "peer", "name", LINK, "netns", second])
-        for name, pair in zip(ends, (PAIR, PAIR.reverse()), strict=True):
-            batch(name, _addresses(pair))
+        for name, behind, pair in zip(ends, hosts, (PAIR, PAIR.reverse()), strict=True):
+            batch(name, _addresses(pair, behind))
+            batch(behind, _of_host(pair))
             batch(name, [*candidate.sas(pair), *candidate.policies(pair)])
-            batch(name, [] if candidate is PLAIN else [*candidate.once(), *candidate.for_peer(pair)])
-        yield ends
+            batch(name, [] if candidate is PLAIN else [*candidate.once(mtu), *candidate.for_peer(pair, mtu)])
+        yield ends, hosts
     finally:
         instance.end()
 
 
-def _addresses(pair: Pair) -> list[str]:
+def _addresses(pair: Pair, behind: str) -> list[str]:
     return [
         f"link set {LINK} mtu {OUTER_MTU} up",
         f"address add {pair.local}/128 dev {LINK} nodad",
         f"route add {pair.remote}/128 dev {LINK}",
-        "link add lan type veth peer name lan-far",
-        "link set lan mtu 9000 up",
-        f"address add {host(pair.here)}/64 dev lan nodad",
+        f"link add lan type veth peer name eth0 netns {behind}",
+        f"link set lan mtu {BIG} up",
+        f"address add {address(pair.here, 1)}/64 dev lan nodad",
     ]
 
 
-def host(network: str) -> str:
-    """Return the node's own address in a network behind it."""
-    return network.replace("::/64", "::1")
+def _of_host(pair: Pair) -> list[str]:
+    return [
+        f"link set eth0 mtu {BIG} up",
+        f"address add {address(pair.here, 5)}/64 dev eth0 nodad",
+        f"route add default via {address(pair.here, 1)}",
+    ]
+
+
+def address(network: str, number: int) -> str:
+    """Return an address in a network: of the node (1) or of the host behind it (5)."""
+    return network.replace("::/64", f"::{number}")
 
 
 def batch(namespace: str, commands: Sequence[str]) -> None:
@@ -110,17 +126,19 @@ def batch(namespace: str, commands: Sequence[str]) -> None:
     run(["ip", "-n", namespace, "-6", "-batch", "-"], stdin="\n".join(commands) + "\n", timeout=600)
 
 
-def _flow(candidate: Candidate, ends: Ends) -> tuple[tuple[str, str], tuple[str, str]]:
-    plain = candidate is PLAIN
-    source, target = (str(PAIR.local), str(PAIR.remote)) if plain else (host(PAIR.here), host(PAIR.there))
-    return (ends[0], source), (ends[1], target)
+def _flow(candidate: Candidate, ends: tuple[Ends, Ends]) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the ends of a flow: the hosts, and where there is no tunnel the nodes themselves."""
+    nodes, hosts = ends
+    if candidate is PLAIN:
+        return (nodes[0], str(PAIR.local)), (nodes[1], str(PAIR.remote))
+    return (hosts[0], address(PAIR.here, 5)), (hosts[1], address(PAIR.there, 5))
 
 
 # --- figures ---
 
 
-def _packets(measured: Measured, candidate: Candidate) -> bool:
-    """Measure sizes. Return whether the kernel has the candidate, and it keeps to the SA."""
+def _packets(measured: Measured, candidate: Candidate) -> int:
+    """Measure sizes. Return the largest inner packet; 0 if the kernel lacks the candidate, or packets leave the SA."""
     try:
         with connected(candidate) as ends:
             outer, largest = _sent(candidate, ends, INNER), INNER
@@ -128,19 +146,19 @@ def _packets(measured: Measured, candidate: Candidate) -> bool:
                 largest += 1
     except CommandError as error:
         measured.write({"candidate": candidate.name}, lacks=" ".join(str(error).splitlines()[1:]))
-        return False
+        return 0
     if outer is None:
         measured.write({"candidate": candidate.name}, lacks="its packets do not arrive inside the SA")
-        return False
+        return 0
     measured.take(candidate.name, f"outer packet of an inner one of {INNER} bytes", "bytes", outer)
     measured.take(candidate.name, f"largest inner packet at an outer MTU of {OUTER_MTU}", "bytes", largest)
-    return True
+    return largest
 
 
-def _sent(candidate: Candidate, ends: Ends, size: int) -> int | None:
+def _sent(candidate: Candidate, ends: tuple[Ends, Ends], size: int) -> int | None:
     """Send a UDP packet of this size. Return the bytes of its ESP packet; None if it does not arrive in one."""
     source, target = _flow(candidate, ends)
-    wire = namespaces.within(ends[1], lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3)))
+    wire = namespaces.within(ends[0][1], lambda: socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3)))
     with wire, udp_socket(*source) as out, udp_socket(*target, traffic.PORT) as into:
         wire.bind((LINK, 0x86DD))
         into.settimeout(_SILENCE)
@@ -159,7 +177,7 @@ def _received(wire: socket.socket) -> Iterator[bytes]:
             yield wire.recv(1 << 16)
 
 
-def _stream(measured: Measured, candidate: Candidate, ends: Ends) -> None:
+def _stream(measured: Measured, candidate: Candidate, ends: tuple[Ends, Ends]) -> None:
     source, target = _flow(candidate, ends)
     traffic.tcp_stream(source, target, OCTETS // 10)
     before = _busy()
@@ -183,7 +201,8 @@ def _set_up(measured: Measured, candidate: Candidate, peers: int) -> None:
     finally:
         instance.end()
     measured.take(candidate.name, "set-up of a peer", "ms", spent * 1000 / peers, peers=f"with {peers}")
-    measured.take(candidate.name, "memory of a peer", "KiB", used / peers, peers=f"with {peers}")
+    if peers >= MANY:
+        measured.take(candidate.name, "memory of a peer", "KiB", used / peers, peers=f"with {peers}")
 
 
 def _of_peer(candidate: Candidate, number: int) -> list[str]:
