@@ -34,6 +34,7 @@ from meshsec.core.networks.networks import DEVICE, Networks, selector_pairs, sel
 from meshsec.core.policy.policy import DEFAULT, Policy
 from meshsec.core.values.model import DataPlane, EspBackend, Modes, Network, Peer
 from meshsec.core.values.networks import BehindNodes, Carriage, Speaker, TunnelRoute
+from meshsec.core.values.sa_states import IkeSaState
 
 NODE, GATEWAY = 3, 5
 LAN4, LAN6 = ip_network("192.168.1.0/24"), ip_network("2001:db8:1::/64")
@@ -229,6 +230,12 @@ def test_an_sa_for_networks_of_a_former_configuration_ends_and_other_surplus_doe
 
     assert ended(*names) == ended(*names, "mesh") == []
     assert ended(*names, former) == ["it carries networks that are not in the configuration now"]
+    closing = ike_sa("n5", state=IkeSaState.DELETING, children=(former,))
+    assert not [
+        one
+        for one in reconcile_peer("n5", desired, ObservedPeer(True, None, (closing,)), 5.0)
+        if isinstance(one, Terminate)
+    ]
     most = CHILDREN_MAX + MORE_CHILDREN
     assert ended(*["mesh"] * most) == []
     assert ended(*["mesh"] * (most + 1)) == [f"the peer opened more than {most} CHILD_SAs"]
@@ -250,6 +257,8 @@ def test_a_network_is_shown_with_its_peer_and_what_is_wrong() -> None:
     assert channel is not None
     said = f"{FAR4} is in its traffic selectors. User data for it goes through n5."
     assert next(of_peer(known, channel)) == said
+    channel.hold.over = True
+    assert problems(made) == {"n5 is protected; user data for it is dropped"}
     made.tell(PeerRemoved("n5"))
     assert problems(made) == {"n5, who may speak for it, is not trusted; user data for it is dropped"}
 

@@ -68,10 +68,9 @@ def network_actions(known: Situation) -> list[RouteNetworks]:
 
 def _to_networks(known: Situation) -> set[TunnelRoute]:
     in_use, routes = known.networks.in_use, set[TunnelRoute]()
-    for network in known.networks.grants:
-        if network in known.networks.selected:
-            routes |= {TunnelRoute(network, card.address) for _, card in selected(known, network)}
-            continue
+    for network in known.networks.selected:
+        routes |= {TunnelRoute(network, card.address) for _, card in selected(known, network)}
+    for network in known.networks.tunnelled:
         chosen = choose(candidates(known, network), in_use.get(network)) or known.networks.kept(network)
         if chosen is not None and _may_speak(known, network, chosen):
             routes.add(TunnelRoute(network, chosen))
