@@ -159,8 +159,20 @@ def test_the_commands_know_the_networks(joined: Joined) -> None:
     schema("meshsec-status-1").validate(status)
     found = {one["network"]: (one["by"], one["peer"], one["problem"]) for one in status["networks"]}
     assert found == dict.fromkeys(host.networks, ("selectors", "gateway", ""))
+    assert f"{host.networks[0]} through gateway by traffic selectors" in a.meshsec("status").stdout
     assert "inside its SA alone" in a.meshsec("explain", host.ipv4).stdout
     wait_no_drift(a)
+
+
+def test_another_route_to_a_network_makes_no_difference(joined: Joined) -> None:
+    a, first, second = joined.lab["a"], *joined.hosts
+    past = [second.networks[1], "via", "inet6", joined.lab.end_of("b", "a").link_local(), "dev", "mesh-b"]
+    a.run("ip", "route", "add", *past)
+    with captured(joined.lab, "route") as captures:
+        assert is_heard(second, (first.namespace, first.ipv4), 60)
+    assert_nothing_clear(captures)
+    wait_no_drift(a)
+    a.run("ip", "route", "del", *past)
 
 
 def test_the_gateway_may_begin(joined: Joined) -> None:
