@@ -69,8 +69,13 @@ class Agent:
         engine = Engine(card, backend, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
         networks = configured_networks(settings.routing, settings.policy, settings.access)
         engine.known.rules.perimeter = networks.perimeter
-        own = (one.prefix for one in networks.own)
-        engine.known.networks.configure(own, networks.grants, networks.mesh, networks.shared)
+        engine.known.networks.configure(
+            (one.prefix for one in networks.own),
+            networks.grants,
+            networks.mesh,
+            selected=networks.selected,
+            shared=networks.shared,
+        )
         engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)

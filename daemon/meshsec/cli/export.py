@@ -20,6 +20,7 @@ from meshsec.core.config.networks import (
     NOT_IN_THE_CLEAR,
     ConfiguredNetworks,
     accepted_in_the_clear,
+    beginning,
     configured_networks,
     only_open,
 )
@@ -28,7 +29,6 @@ from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.formats import chrony, dnsmasq, drop_ins, overlayd, routers
 from meshsec.core.networks.claims import Claim
-from meshsec.core.networks.networks import Networks
 from meshsec.core.scheduling.profiles import Profile
 from meshsec.core.values.model import Address, Card, EspBackend, Network, Peer, peer_name
 from meshsec.core.values.networks import BehindNodes
@@ -226,9 +226,7 @@ def _networks(app: App) -> ConfiguredNetworks:
 
 
 def _behind(configured: ConfiguredNetworks, peers: Mapping[str, Peer]) -> BehindNodes:
-    networks = Networks()
-    own = (one.prefix for one in configured.own)
-    networks.configure(own, configured.grants, configured.mesh, configured.shared)
+    networks = beginning(configured)
     for name, peer in peers.items():
         if peer.card.networks:
             networks.claim(name, Claim(bool(peer.fleet), peer_name(name), peer.card.networks))

@@ -39,7 +39,9 @@ def export(app: App, into: Path | None) -> None:
         exported = libreswan.render(
             {
                 _conn_name(name): (
-                    connection_spec(app.card, peer, EspBackend.KERNEL, app.settings.policy),
+                    connection_spec(
+                        app.card, peer, EspBackend.KERNEL, app.settings.policy, trusted.selectors(app, peer)
+                    ),
                     initiates(app.card, peer.card),
                 )
                 for name, peer in peers.items()

@@ -15,9 +15,8 @@ from meshsec.core.formats import swanctl
 from meshsec.core.formats.swanctl import Pair
 from meshsec.core.policy import bypass
 from meshsec.core.policy.capability import OF_DEBIAN, left_out, possible
-from meshsec.core.policy.policy import Policy
 from meshsec.core.trust.pair_secret import pair_secret
-from meshsec.core.values.model import Authentication, Card, ConnectionSpec, EspBackend, Peer
+from meshsec.core.values.model import Authentication, ConnectionSpec, EspBackend, Peer
 
 _MODE = 0o644
 _SECRETS_MODE = 0o600
@@ -46,7 +45,7 @@ def export(app: App, backend: EspBackend, into: Path | None, by_secret: Collecti
         )
     pairs = {
         _connection_name(name): Pair(
-            _spec(app.card, peer, backend, app.settings.policy, by_secret=name in by_secret),
+            _spec(app, peer, backend, by_secret=name in by_secret),
             initiates(app.card, peer.card),
         )
         for name, peer in peers.items()
@@ -64,9 +63,10 @@ def export(app: App, backend: EspBackend, into: Path | None, by_secret: Collecti
         _write(app, into, conf, pairs)
 
 
-def _spec(node: Card, peer: Peer, backend: EspBackend, policy: Policy, *, by_secret: bool) -> ConnectionSpec:
+def _spec(app: App, peer: Peer, backend: EspBackend, *, by_secret: bool) -> ConnectionSpec:
     """Return the connection without ML-KEM: a charon that lacks it refuses the whole, and none is there to ask."""
-    spec, _ = possible(connection_spec(node, peer, backend, policy), OF_DEBIAN)
+    selectors = trusted.selectors(app, peer)
+    spec, _ = possible(connection_spec(app.card, peer, backend, app.settings.policy, selectors), OF_DEBIAN)
     return replace(spec, authentication=Authentication.SECRET) if by_secret else spec
 
 

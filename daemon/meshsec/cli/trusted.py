@@ -17,7 +17,9 @@ from meshsec.adapters.files.trust_store.fleets import MEMBER_SUFFIX
 from meshsec.cli.app import App
 from meshsec.core.channels import ipv4_claims
 from meshsec.core.channels.ipv4_claims import Surroundings
-from meshsec.core.values.model import Peer
+from meshsec.core.config.networks import beginning, configured_networks
+from meshsec.core.networks import networks
+from meshsec.core.values.model import Network, Peer
 
 
 class Trusted(NamedTuple):
@@ -61,6 +63,12 @@ def doubts(trusted: Trusted) -> tuple[Problem, ...]:
     doubted = (peer for peer in trusted.peers.values() if peer.ipv4_doubt)
     message = "the IPv4 address is not believed"
     return tuple(Problem(trusted.directory / _file(peer), f"{message}: {peer.ipv4_doubt}") for peer in doubted)
+
+
+def selectors(app: App, peer: Peer) -> tuple[tuple[Network, Network], ...]:
+    """Return the pairs of networks that have CHILD_SAs of their own with a peer."""
+    configured = configured_networks(app.settings.routing, app.settings.policy, app.settings.access)
+    return networks.selectors(beginning(configured), peer.name, peer.card)
 
 
 def _file(peer: Peer) -> str:

@@ -180,7 +180,8 @@ def _network(one: Mapping[str, Any]) -> str:
     if one["problem"]:
         return f"Network {one['network']}: {one['problem']}"
     ready = f" (ready: {', '.join(one['ready'])})" if one["ready"] else ""
-    return f"Network {one['network']} through {one['peer']}{ready}"
+    by = " by traffic selectors" if one["by"] == "selectors" else ""
+    return f"Network {one['network']} through {one['peer']}{by}{ready}"
 
 
 def _print_peers(peers: list[Mapping[str, Any]]) -> None:

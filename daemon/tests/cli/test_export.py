@@ -217,6 +217,24 @@ def test_the_configuration_of_strongswan_is_exported(meshsec: Meshsec, tmp_path:
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("nft") is None, reason="checking rules takes nft and root")
+@pytest.mark.parametrize(
+    ("kind", "suffix"), [("swanctl", "meshsec-boat-net-"), ("libreswan", "conn meshsec-boat-net-")]
+)
+def test_networks_in_traffic_selectors_are_exported(
+    meshsec: Meshsec, boat: Meshsec, tmp_path: Path, kind: str, suffix: str
+) -> None:
+    meshsec("peer", "add", "boat", card(boat))
+    config = tmp_path / "a/meshsec.toml"
+    accept = 'accept = [{ prefix = "172.30.0.0/16", from = ["boat"], by = "selectors" }]'
+    config.write_text(config.read_text().replace("[routing]", f"[routing]\n{accept}").replace('"libipsec"', '"kernel"'))
+    exported = meshsec("export", kind).stdout
+    assert exported.count(suffix) == 1
+    assert re.search("(remote_ts = |rightsubnet=)172.30.0.0/16", exported)
+    assert "set selected4 { type ipv4_addr; flags interval; auto-merge; elements = { 172.30.0.0/16 } }" in (
+        meshsec("export", "nftables").stdout
+    )
+
+
 def test_nft_accepts_the_exported_rules(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> None:
     card = json.loads(boat("key", "show", "--json").stdout)
     meshsec("peer", "add", "boat", card["card"])

@@ -27,6 +27,8 @@ class Options:
     """Networks behind the node."""
     accept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Networks of others, with the peers that may speak for each."""
+    selectors: bool = False
+    """Whether those networks are in traffic selectors."""
     gateway: Mapping[str, PolicyValue] = field(default_factory=dict)
     """The table ``[gateway]``."""
     access: Mapping[str, PolicyValue] = field(default_factory=dict)
@@ -42,7 +44,8 @@ def configuration(name: str, number: int, options: Options, interfaces: Sequence
     lines += ["", "[routing]", f'daemon = "{options.routing_daemon}"', f"interfaces = {json.dumps(interfaces)}"]
     lines += [f'socket = "{sockets}/changes.sock"']
     lines += [f"attached = {_toml([{'prefix': one} for one in options.attached])}"] if options.attached else []
-    accepted = [{"prefix": prefix, "from": list(peers)} for prefix, peers in options.accept.items()]
+    by = {"by": "selectors"} if options.selectors else {}
+    accepted = [{"prefix": prefix, "from": list(peers), **by} for prefix, peers in options.accept.items()]
     lines += [f"accept = {_toml(accepted)}"] if accepted else []
     lines += ["", "[paths]", 'peers = "peers"', 'state = "../var"', f'run = "{sockets}"']
     lines += ["", "[ike]", f'esp = "{options.esp}"', *(['daemon = "libreswan"'] if options.libreswan else [])]

@@ -1,17 +1,22 @@
 """Two peers with a host behind each, and a relay between them that nobody trusts."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import select
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from tests.lab.lab import Lab
+from tests.lab.net import traffic
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import Flow
 from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options
+
+SILENCE = 0.5
+"""Seconds to wait for a datagram that must not come."""
 
 
 @dataclass(frozen=True)
@@ -81,3 +86,15 @@ def flows_between(sites: Sites) -> list[Flow]:
         for one, other in ((first, second), (second, first))
         for source, target in ((one.address, other.address), (one.ipv4, other.ipv4))
     ]
+
+
+def is_heard(host: Host, sent: tuple[str, str] | Callable[[], object], seconds: float = SILENCE) -> bool:
+    """Send user data to a host, from the address of a namespace or otherwise. Return whether it arrives."""
+    with ExitStack() as stack:
+        sockets = (traffic.udp_socket(host.namespace, one, traffic.PORT) for one in (host.address, host.ipv4))
+        heard = [stack.enter_context(one) for one in sockets]
+        if isinstance(sent, tuple):
+            traffic.send(sent, host.address if ":" in sent[1] else host.ipv4)
+        else:
+            sent()
+        return bool(select.select(heard, [], [], seconds)[0])

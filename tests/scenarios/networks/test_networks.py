@@ -5,9 +5,8 @@ an IPv4 address.
 """
 
 import json
-import select
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from ipaddress import ip_address, ip_network
@@ -28,11 +27,9 @@ from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
 from tests.lab.observe.schemas import schema
 from tests.scenarios.expectations import assert_nothing_clear, captured, differences, wait_no_drift
-from tests.scenarios.networks.sites import Sites, connected, flows_between, is_routed
+from tests.scenarios.networks.sites import Sites, connected, flows_between, is_heard, is_routed
 from tests.scenarios.protection import leaktests
 
-SILENCE = 0.5
-"""Seconds to wait for a datagram that must not come."""
 LARGE = 3_000_000
 """Bytes: some thousand segments, so that a path MTU that is wrong by one header stalls the transfer."""
 
@@ -284,15 +281,3 @@ def past_tunnel(sites: Sites) -> list[str]:
     """Return a route from a to the network behind c that leads through the relay, past the tunnel."""
     network = sites.hosts[1].networks[0]
     return [network, "via", sites.lab.end_of("b", "a").link_local(), "dev", "mesh-b", "metric", "1"]
-
-
-def is_heard(host: Host, sent: tuple[str, str] | Callable[[], object], seconds: float = SILENCE) -> bool:
-    """Send user data to a host, from the address of a namespace or otherwise. Return whether it arrives."""
-    with ExitStack() as stack:
-        sockets = (traffic.udp_socket(host.namespace, one, traffic.PORT) for one in (host.address, host.ipv4))
-        heard = [stack.enter_context(one) for one in sockets]
-        if isinstance(sent, tuple):
-            traffic.send(sent, host.address if ":" in sent[1] else host.ipv4)
-        else:
-            sent()
-        return bool(select.select(heard, [], [], seconds)[0])

@@ -122,7 +122,7 @@ async def _networks(sides: Sides) -> Report:
     networks = sides.driver.engine.known.networks
     try:
         installed = await sides.networks.present()
-        others = await sides.networks.others(networks.grants.keys())
+        others = await sides.networks.others(networks.tunnelled)
     except OSError as error:
         return Report(unexamined=(Note(Where.NETWORK, str(error)),))
     wanted = networks.wanted or installed

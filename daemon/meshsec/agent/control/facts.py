@@ -141,7 +141,7 @@ async def _radios(sides: Sides) -> list[RadioFacts]:
 
 async def past_networks(sides: Sides) -> list[str]:
     """Return the routes of others that lead into networks of peers past the tunnel. Raises OSError."""
-    return [*map(str, await sides.networks.others(sides.driver.engine.known.networks.grants.keys()))]
+    return [*map(str, await sides.networks.others(sides.driver.engine.known.networks.tunnelled))]
 
 
 async def _contested(sides: Sides) -> list[str]:

@@ -1,8 +1,9 @@
 """What a peer's card and the policy ask for: the connection, the rules, and which end initiates."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from meshsec.core.policy.policy import Policy
@@ -24,6 +25,11 @@ CHILD = "mesh"
 """The CHILD_SA of every pair. With ESP in user space it carries the IPv4 pair too."""
 CHILD_IPV4 = "mesh4"
 """The IPv4 pair's own CHILD_SA with ESP in the kernel: transport mode cannot carry it between IPv6 end points."""
+
+CHILD_NETWORKS = "net-"
+"""Prefix of the CHILD_SAs for two networks, one behind each end; a hash of the two follows."""
+Selectors = Iterable[tuple[Network, Network]]
+"""Pairs of a network behind this node and one behind the peer."""
 
 
 class Wish(Enum):
@@ -104,8 +110,11 @@ def in_doubt(rules: RulesSpec) -> RulesSpec:
     return replace(rules, unknown_nodes=UnknownNodes.DROP, bypass=())
 
 
-def connection_spec(node: Card, peer: Peer, backend: EspBackend, policy: Policy) -> ConnectionSpec:
-    """Return the configuration of the IKE daemon for ``peer``."""
+def connection_spec(
+    node: Card, peer: Peer, backend: EspBackend, policy: Policy, selectors: Selectors = ()
+) -> ConnectionSpec:
+    """Return the configuration of the IKE daemon for ``peer``. ``selectors``: the networks that have CHILD_SAs."""
+    proposals = policy.esp_proposals
     return ConnectionSpec(
         name=peer.name,
         local_address=endpoint(node, backend),
@@ -115,7 +124,7 @@ def connection_spec(node: Card, peer: Peer, backend: EspBackend, policy: Policy)
         local_public_key=node.public_key,
         remote_public_key=peer.card.public_key,
         ike_proposals=policy.ike_proposals,
-        children=_children(node, peer.card, backend, policy.esp_proposals),
+        children=(*_children(node, peer.card, backend, proposals), *_of_networks(selectors, backend, proposals)),
         encapsulate=backend is EspBackend.LIBIPSEC,
         ike_rekey_time=policy.ike_rekey_time,
         child_rekey_time=policy.child_rekey_time,
@@ -140,6 +149,16 @@ def _children(node: Card, peer: Card, backend: EspBackend, proposals: tuple[str,
         return (ChildSpec(CHILD, "tunnel", local6 + local4, remote6 + remote4, proposals),)
     mesh = ChildSpec(CHILD, "transport", local6, remote6, proposals)
     return (mesh, ChildSpec(CHILD_IPV4, "tunnel", local4, remote4, proposals)) if local4 else (mesh,)
+
+
+def _of_networks(selectors: Selectors, backend: EspBackend, proposals: tuple[str, ...]) -> Iterator[ChildSpec]:
+    """Yield a CHILD_SA for each pair: not every IKE daemon takes several selectors at once, or both IP versions.
+
+    The name follows from the networks, so that an SA for others is never taken for it.
+    """
+    for here, there in selectors if backend is EspBackend.KERNEL else ():
+        name = CHILD_NETWORKS + sha256(f"{here} {there}".encode()).hexdigest()[:8]
+        yield ChildSpec(name, "tunnel", (here,), (there,), proposals)
 
 
 def _ipv4_selectors(node: Card, peer: Card) -> tuple[tuple[Network, ...], tuple[Network, ...]]:

@@ -18,7 +18,7 @@ from meshsec.core.channels.events import (
 from meshsec.core.channels.situation import Situation
 from meshsec.core.networks.choice import NO_ROUTE, Candidate, choose
 from meshsec.core.networks.flow_marks import MAX
-from meshsec.core.networks.networks import originators
+from meshsec.core.networks.networks import originators, selectors
 from meshsec.core.values.model import Address, Card, Network
 from meshsec.core.values.networks import Announcement, TunnelRoute
 
@@ -77,7 +77,9 @@ def network_actions(known: Situation) -> list[RouteNetworks]:
 
 def _to_networks(known: Situation) -> set[TunnelRoute]:
     in_use, routes = known.networks.in_use, set[TunnelRoute]()
-    for network in known.networks.grants:
+    for network in known.networks.selected:
+        routes |= {TunnelRoute(network, card.address) for _, card in selected(known, network)}
+    for network in known.networks.tunnelled:
         chosen = choose(candidates(known, network), in_use.get(network)) or known.networks.kept(network)
         if chosen is not None and _may_speak(known, network, chosen):
             routes.add(TunnelRoute(network, chosen))
@@ -119,6 +121,20 @@ def _serving(
             continue
         way = NO_ROUTE if channel.route is None else channel.route.metric
         yield Candidate(card.address, _answers(known, channel, card), way + announced.metric)
+
+
+def selected(known: Situation, network: Network) -> list[tuple[Channel, Card]]:
+    """Return the peer in whose traffic selectors the network is: one, or none that is trusted.
+
+    The kernel needs a route before it looks for a policy. Without the SA that route leads into the tunnel's device,
+    where the rules drop these packets, so it is set whether or not the peer is reached.
+    """
+    present = of_present_key(known)
+    return [(one, card) for one, card in present if _selects(known, one, card, network)]
+
+
+def _selects(known: Situation, channel: Channel, card: Card, network: Network) -> bool:
+    return any(there == network for _, there in selectors(known.networks, channel.title, card))
 
 
 def _may_speak(known: Situation, network: Network, peer: IPv6Address) -> bool:

@@ -5,6 +5,9 @@ protect. What comes out of the tunnel's device has lost its outer header, so the
 of its peer when it arrives inside IPsec or the overlay; the kernel keeps the mark when it unpacks it. Then mark and
 inner source are looked up together: a peer sends only from what it may speak for. From a default route that is every
 public address that is nobody else's. The mark is taken off when both copies of the rules have judged the source.
+
+Networks in traffic selectors (``selected``) pass inside IPsec alone, and never through the tunnel. Which peer's SA it
+was, the kernel checks: what comes out of a tunnel mode SA must match a policy of the same SA (RFC 4301, section 5.2).
 """
 
 from collections.abc import Sequence
@@ -51,7 +54,7 @@ def chains(behind: BehindNodes) -> list[str]:
     if not behind.device:
         return []
     return [
-        chain("from_tunnel", _from_tunnel()),
+        chain("from_tunnel", _from_tunnel(behind)),
         chain("tunnelled", ["meta mark set ip6 saddr map @tunnels accept", _IN]),
         chain("into_tunnel", _into_tunnel(behind)),
     ]
@@ -77,18 +80,22 @@ def arriving(spec: RulesSpec) -> list[str]:
         f"udp dport {PORT} {_IN}",
         f'iifname "{device}" meta mark set 0 accept',
         *_from_elsewhere(),
+        *_outside_ipsec(spec),
         *(f"iifname != @links {family} saddr @behind{version} accept" for family, version in _FAMILIES),
     ]
 
 
-def forwarding(behind: BehindNodes) -> list[str]:
+def forwarding(spec: RulesSpec) -> list[str]:
     """Return what judges packets from and to the tunnel at the hook ``forward``."""
+    behind = spec.behind
     if not behind.device:
         return []
     into = f'iifname "{behind.device}"'
     public = (f"{into} {family} daddr != {PRIVATE[version]} accept" for family, version in _defaults(behind.own))
     return [
         *(f'iifname != "{behind.device}" {rule}' for rule in _from_elsewhere()),
+        *_outside_ipsec(spec),
+        *_between_selected(spec),
         f'oifname "{behind.device}" tcp flags syn tcp option maxseg size set rt mtu',
         f"{into} meta mark set 0",
         f"{into} ct state established,related accept",
@@ -103,16 +110,21 @@ def outgoing(behind: BehindNodes) -> list[str]:
     return [f'oifname "{behind.device}" jump into_tunnel'] if behind.device else []
 
 
-def closed(behind: BehindNodes) -> list[str]:
-    """Return what drops packets to the networks of peers that do not leave through the tunnel, and to own networks that
-    would leave for the mesh.
+def closed(spec: RulesSpec) -> list[str]:
+    """Return what drops packets to the networks of peers that leave neither through the tunnel nor inside their SA,
+    and to own networks that would leave for the mesh.
     """
+    behind = spec.behind
     if not behind.device:
         return []
-    return [
-        *(f"{family} daddr @closed{version} {_OUT}" for family, version in _FAMILIES),
-        *(f"oifname @links {family} daddr @behind{version} {_OUT}" for family, version in _FAMILIES),
+    dropped = [
+        f"{family} daddr @{name}{version} {_OUT}"
+        for name in ("closed", *_selected(behind))
+        for family, version in _FAMILIES
     ]
+    inside = _pairs("behind", "selected") if _has_selectors(spec) else []
+    dropped += [f"oifname @links {family} daddr @behind{version} {_OUT}" for family, version in _FAMILIES]
+    return [*(f"rt ipsec exists {pair} accept" for pair in inside), *dropped]
 
 
 def own_networks(behind: BehindNodes) -> list[str]:
@@ -125,12 +137,45 @@ def own_networks(behind: BehindNodes) -> list[str]:
 # --- parts ---
 
 
+def _pairs(source: str, destination: str) -> list[str]:
+    return [
+        f"{family} saddr @{source}{version} {family} daddr @{destination}{version}" for family, version in _FAMILIES
+    ]
+
+
+def _selected(behind: BehindNodes) -> list[str]:
+    """Return the name of the sets of networks in traffic selectors, where there are any."""
+    return ["selected"] if behind.selected else []
+
+
+def _has_selectors(spec: RulesSpec) -> bool:
+    """Return whether networks can be reached by traffic selectors. With ESP in user space they are closed alone."""
+    return bool(spec.behind.selected) and spec.backend is EspBackend.KERNEL
+
+
+def _outside_ipsec(spec: RulesSpec) -> list[str]:
+    """Return what drops a packet from a network in traffic selectors that came out of no SA."""
+    if not spec.behind.selected:
+        return []
+    missing = "meta ipsec missing " if _has_selectors(spec) else ""
+    return [f"{missing}{family} saddr @selected{version} {_IN}" for family, version in _FAMILIES]
+
+
+def _between_selected(spec: RulesSpec) -> list[str]:
+    """Return what passes from networks in traffic selectors, and fits TCP's segments into their SAs both ways."""
+    if not _has_selectors(spec):
+        return []
+    fits = "tcp flags syn tcp option maxseg size set rt mtu"
+    both = [*_pairs("behind", "selected"), *_pairs("selected", "behind")]
+    return [*(f"{pair} {fits}" for pair in both), *(f"{pair} accept" for pair in _pairs("selected", "behind"))]
+
+
 def _from_elsewhere() -> list[str]:
     """Return what drops a packet from the networks of peers that did not come through the tunnel."""
     return [f"{family} saddr @closed{version} {_IN}" for family, version in _FAMILIES]
 
 
-def _from_tunnel() -> list[str]:
+def _from_tunnel(behind: BehindNodes) -> list[str]:
     """A peer that may speak for a network in which another peer's address lies does not speak for that peer.
 
     Another access node forwards to a client what it gets after that has moved here, whoever sent it.
@@ -140,7 +185,9 @@ def _from_tunnel() -> list[str]:
     own += [f"{family} saddr @protected{version} {_IN}" for family, version in _FAMILIES]
     spoken = [f"meta mark . {family} saddr @spoken{version} accept" for family, version in _FAMILIES]
     others = [
-        f"{family} saddr @{name}{version} {_IN}" for name in ("closed", "behind") for family, version in _FAMILIES
+        f"{family} saddr @{name}{version} {_IN}"
+        for name in ("closed", *_selected(behind), "behind")
+        for family, version in _FAMILIES
     ]
     gateways = [
         rule
@@ -159,7 +206,10 @@ def _into_tunnel(behind: BehindNodes) -> list[str]:
     allowed += [f'iifname "{behind.device}" {family} daddr @shared{version} accept' for family, version in _FAMILIES]
     public = [f"{family} saddr != {PRIVATE[version]} accept" for family, version in _defaults(behind.own)]
     errors = [f"{_ERRORS[version]} accept" for _, version in _defaults(behind.own)]
-    return ["ip6 daddr ff00::/8 drop", *allowed, *public, *errors, _OUT]
+    without_sa = [
+        f"{family} daddr @{name}{version} {_OUT}" for name in _selected(behind) for family, version in _FAMILIES
+    ]
+    return ["ip6 daddr ff00::/8 drop", *without_sa, *allowed, *public, *errors, _OUT]
 
 
 def _defaults(networks: Sequence[Network]) -> list[tuple[str, int]]:
@@ -178,6 +228,7 @@ def _sets_of(version: int, behind: BehindNodes, numbered: Sequence[tuple[int, Sp
         set_of(f"behind{version}", kind, _of(version, behind.own), interval=True),
         set_of(f"shared{version}", kind, _of(version, behind.shared), interval=True),
         set_of(f"closed{version}", kind, _of(version, behind.closed), interval=True),
+        *(set_of(f"{name}{version}", kind, _of(version, behind.selected), interval=True) for name in _selected(behind)),
         set_of(f"hosts{version}", f"mark . {kind}", hosts),
         f"  set spoken{version} {{ type mark . {kind}; flags interval;{_elements(_sources(version, numbered))} }}",
         set_of(f"gateways{version}", "mark", _gateways(version, numbered)),

@@ -212,7 +212,7 @@ def _forward(spec: RulesSpec) -> list[str]:
         *_into_states(spec),
         "iifname @links oifname @links accept",
         *_into_devices(spec),
-        *nft_networks.forwarding(spec.behind),
+        *nft_networks.forwarding(spec),
         *_into_networks(spec),
     ]
 
@@ -293,7 +293,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
     return [
         *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in (*_FLEET_BEGUN, _ACCESS)),
         *_barred(spec.backend, "daddr", "barred_out", _IKE_OUT),
-        *nft_networks.closed(spec.behind),
+        *nft_networks.closed(spec),
         *_overlay(spec, "oifname", "daddr", "overlay_out"),
         *([f'oifname "{TUN_DEVICE}" accept'] if spec.backend is EspBackend.LIBIPSEC else kernel),
         f"ip6 daddr @locators {_IKE_OUT} accept",

@@ -15,8 +15,8 @@ from meshsec.core.channels.actions import (
     Terminate,
     UnloadConnection,
 )
-from meshsec.core.channels.desired import DesiredPeer, Wish
-from meshsec.core.values.model import ConnectionSpec, IkeSa
+from meshsec.core.channels.desired import CHILD_NETWORKS, DesiredPeer, Wish
+from meshsec.core.values.model import ChildSa, ChildSpec, ConnectionSpec, IkeSa
 from meshsec.core.values.sa_states import IkeSaState
 
 CROSSING_SECONDS = 10.0
@@ -25,6 +25,8 @@ lost the other, or wants it no more."""
 CHILDREN_MAX = 16
 """CHILD_SAs of one IKE_SA: two are wanted, and each may have some successors while both ends rekey. charon sets no
 limit, and does not list an IKE_SA with about a thousand, so that nobody could close it."""
+MORE_CHILDREN = 8
+"""The same for each CHILD_SA of two networks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +129,23 @@ def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
 
 def _close_unwanted(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:
     actions: list[Action] = []
+    wanted = {child.name: _is_of_networks(child) for child in desired.connection.children}
+    most = CHILDREN_MAX + MORE_CHILDREN * sum(wanted.values())
     for sa in observed.ike_sas:
         if _distrusted(sa, desired, observed) and sa.state is not IkeSaState.DELETING:
             actions.append(Terminate(sa.unique_id, name, "it is not to be relied on any more"))
-        elif sa.is_live and len(sa.children) > CHILDREN_MAX:
-            actions.append(Terminate(sa.unique_id, name, f"the peer opened more than {CHILDREN_MAX} CHILD_SAs"))
+        elif sa.is_live and len(sa.children) > most:
+            actions.append(Terminate(sa.unique_id, name, f"the peer opened more than {most} CHILD_SAs"))
+        elif sa.is_live and any(_is_of_networks(child) and child.name not in wanted for child in sa.children):
+            actions.append(Terminate(sa.unique_id, name, "it carries networks that are not in the configuration now"))
         elif sa.is_connecting and sa.initiator and not observed.attempting:
             # Its late success would make the peer drop what was negotiated since (RFC 7296, section 2.4).
             actions.append(Terminate(sa.unique_id, name, "nobody waits for this attempt any more"))
     return actions
+
+
+def _is_of_networks(child: ChildSa | ChildSpec) -> bool:
+    return child.name.startswith(CHILD_NETWORKS)
 
 
 def _close_replaced(name: str, desired: DesiredPeer, observed: ObservedPeer) -> list[Action]:

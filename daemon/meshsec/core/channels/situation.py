@@ -10,6 +10,7 @@ from meshsec.core.channels.desired import connection_spec
 from meshsec.core.channels.fail_closed import FailClosed
 from meshsec.core.channels.in_flight import ActionsInFlight
 from meshsec.core.channels.overlay import Overlay
+from meshsec.core.networks.networks import selectors
 from meshsec.core.policy.policy import Policy
 from meshsec.core.policy.suite_choice import SuiteChoice
 from meshsec.core.values.model import Card, ConnectionSpec, EspBackend, Peer
@@ -87,7 +88,9 @@ class Situation:
 
     def specified(self, channel: Channel, card: Card) -> ConnectionSpec:
         """Return the configuration of the IKE daemon for the peer with this card."""
-        return connection_spec(channel.own or self.node, Peer(channel.name, card), self.backend, self.suites.policy())
+        node, policy = channel.own or self.node, self.suites.policy()
+        pairs = selectors(self.networks, channel.title, card)
+        return connection_spec(node, Peer(channel.name, card), self.backend, policy, pairs)
 
     def mark(self, name: str) -> None:
         """Have the channel settled with the next ``poll_*``."""

@@ -21,8 +21,9 @@ def peer_set(known: Situation, event: PeerSet) -> None:
     channel.title, channel.fleet, channel.ipv4_doubt = event.peer.name, event.peer.fleet, event.peer.ipv4_doubt
     card, own = event.peer.card, event.peer.own
     if channel.own == own and channel.card is not None and replace(channel.card, networks=card.networks) == card:
-        channel.card = card  # at most its networks changed: the SAs stay
+        channel.card = card  # at most its networks or its name changed: the SAs stay
         _claim(known, channel, card)
+        _specify(known, channel, card)
         return
     _disown(known, channel, "its card changed")
     known.rules.unbar(channel.name)
@@ -54,6 +55,14 @@ def trust_store_read(known: Situation, event: TrustStoreRead) -> None:
 def rules_observed(known: Situation, event: RulesObserved) -> None:
     """Take the rules as read back from the kernel."""
     known.rules.observed(event.rules)
+
+
+def _specify(known: Situation, channel: Channel, card: Card) -> None:
+    """Take the networks in traffic selectors, which a next key has only when it has become the present one."""
+    connection = known.specified(channel, card)
+    if connection != channel.connection:
+        channel.connection = connection
+        known.mark(channel.name)
 
 
 def _claim(known: Situation, channel: Channel, card: Card | None) -> None:

@@ -12,6 +12,7 @@ from meshsec.core.networks.networks import originators
 from meshsec.core.trust.identity import NAME_RULE, SELF_CERTIFYING, checked_name
 from meshsec.core.values.definition import Rule, Wrong
 from meshsec.core.values.model import Address, Card, Network
+from meshsec.core.values.networks import Carriage
 
 ACCEPTED_MAX = 256
 """The most that olsrv2d takes."""
@@ -40,9 +41,23 @@ class AcceptedNetwork(Struct, frozen=True):
             extra={"allowed": _FROM_RULE},
         ),
     ] = field(name="from")
+    by: Annotated[
+        Carriage,
+        Meta(
+            description="how its packets travel: in meshsec's `tunnel`, or in CHILD_SAs of their own with the networks "
+            "as traffic `selectors`"
+        ),
+    ] = Carriage.TUNNEL
 
     def wrong(self, _given: object) -> Wrong:
-        """Yield originators that cannot announce a network of this family."""
+        """Yield originators that cannot announce a network of this family, and selectors that cannot be."""
+        if self.by is Carriage.SELECTORS and len(self.senders or ()) > 1:
+            yield ("from",), "one peer: an SA with traffic selectors does not move to another (by = 'tunnel' does)"
+        if self.by is Carriage.SELECTORS and getattr(self.prefix, "prefixlen", 1) == 0:
+            yield (
+                ("by",),
+                "'tunnel' for a default route: traffic selectors for everything take packets to other peers, too",
+            )
         version = getattr(self.prefix, "version", None)
         for index, sender in enumerate(self.senders or ()):
             if version and not isinstance(sender, str) and sender.version != version:

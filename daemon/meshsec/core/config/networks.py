@@ -7,8 +7,13 @@ from msgspec.structs import replace
 
 from meshsec.core.config.access_settings import NEEDS_OLSRV2D, AccessSettings
 from meshsec.core.config.routing_settings import AttachedNetwork, RoutingDaemon, RoutingSettings
+from meshsec.core.networks.networks import Networks, selector_pairs
 from meshsec.core.policy.policy import Policy
-from meshsec.core.values.model import Address, Network, Perimeter
+from meshsec.core.values.model import Address, DataPlane, EspBackend, Network, Perimeter
+from meshsec.core.values.networks import Carriage
+
+SELECTORS_MAX = 16
+"""The most pairs of networks with one peer: CHILD_SAs that are negotiated one after the other, each rekeyed alone."""
 
 NOT_IN_THE_CLEAR = "a network that the policy's open_networks does not name; olsrd2 takes those from everybody"
 
@@ -22,6 +27,8 @@ class ConfiguredNetworks:
     grants: Mapping[Network, tuple[str | Address, ...]]
     """The protected networks of others, with the peers that may speak for them."""
     perimeter: Perimeter
+    selected: frozenset[Network] = frozenset()
+    """Those of ``grants`` that are in traffic selectors: each has one peer."""
     shared: Mapping[Network, tuple[str | Address, ...]] = field(default_factory=dict)
     """The networks of this node's clients, with the peers that serve clients of them, too."""
     mesh: tuple[Network, ...] = ()
@@ -35,9 +42,19 @@ def configured_networks(routing: RoutingSettings, policy: Policy, access: Access
     grants = {one.prefix: one.senders for one in routing.accept if one.prefix not in opened}
     attached = tuple(one.prefix for one in routing.attached if one.prefix in opened)
     accepted = tuple(one.prefix for one in routing.accept if one.prefix in opened)
+    selected = frozenset(one.prefix for one in routing.accept if one.by is Carriage.SELECTORS)
     mesh = tuple(one for one in policy.mesh_prefixes if one.version == 4)
+    perimeter = Perimeter(frozenset(routing.interfaces), attached, accepted)
     shared = dict.fromkeys(access.networks, access.peers)
-    return ConfiguredNetworks(own, grants, Perimeter(frozenset(routing.interfaces), attached, accepted), shared, mesh)
+    return ConfiguredNetworks(own, grants, perimeter, selected, shared, mesh)
+
+
+def beginning(configured: ConfiguredNetworks) -> Networks:
+    """Return the networks as they are before anything is known of peers."""
+    networks = Networks()
+    own = (one.prefix for one in configured.own)
+    networks.configure(own, configured.grants, configured.mesh, selected=configured.selected, shared=configured.shared)
+    return networks
 
 
 def in_the_mesh(routing: RoutingSettings, policy: Policy) -> Iterator[tuple[str, int, Network]]:
@@ -76,6 +93,35 @@ def accepted_in_the_clear(routing: RoutingSettings, policy: Policy) -> Iterator[
     """Yield the networks of others that are used in the clear: the index of each below ``accept``, and its prefix."""
     opened = set(policy.open_networks)
     yield from ((index, one.prefix) for index, one in enumerate(routing.accept or ()) if one.prefix in opened)
+
+
+def wrong_selectors(routing: RoutingSettings, policy: Policy, backend: EspBackend | None) -> Iterator[tuple[int, str]]:
+    """Yield the entries of ``accept`` that cannot be in traffic selectors: the index of each, and what is allowed."""
+    own = [one.prefix for one in routing.attached or () if one.prefix not in policy.open_networks]
+    pairs: dict[str | Address, int] = {}
+    for index, one in enumerate(routing.accept or ()):
+        if one.by is not Carriage.SELECTORS or None in (one.prefix, one.senders):
+            continue
+        count = len(selector_pairs(own, [one.prefix]))
+        pairs[one.senders[0]] = pairs.get(one.senders[0], 0) + count
+        if rule := _wrong_selectors(one.prefix, count, policy, backend):
+            yield index, rule
+        elif (found := pairs[one.senders[0]]) > SELECTORS_MAX:
+            rule = f"at most {SELECTORS_MAX} pairs of a network in routing.attached and one of this peer's, not {found}"
+            yield index, f"'tunnel', because each pair has a CHILD_SA of its own: {rule}"
+
+
+def _wrong_selectors(prefix: Network, pairs: int, policy: Policy, backend: EspBackend | None) -> str:
+    """Return what is allowed in the place of ``by = "selectors"``; empty where that can be."""
+    if prefix in policy.open_networks:
+        return "'tunnel' for a network that the policy's open_networks leaves in the clear"
+    if backend is EspBackend.LIBIPSEC:
+        return "'tunnel' with ike.esp = 'libipsec': networks in traffic selectors need ESP in the kernel"
+    if policy.data_plane is DataPlane.OVERLAY:
+        return "'tunnel' with data_plane = 'overlay' of the policy: the overlay has no traffic selectors"
+    if not pairs:
+        return f"'tunnel', unless routing.attached names an IPv{prefix.version} network: selectors hold both ends"
+    return ""
 
 
 def only_open(routing: RoutingSettings, policy: Policy) -> RoutingSettings:

@@ -132,8 +132,10 @@ class RoutingSettings(Struct, frozen=True):
             max_length=ACCEPTED_MAX,
             description='networks of other nodes that this node uses, at most 256, each `{ prefix = "::/0", from = '
             '["ridge"] }`: exactly this prefix, and the peers that may speak for it, by name or address. Its user data '
-            "is protected, unless `open_networks` of the policy names it ([a way out](../guide/guide.md#8-a-way-out)), "
-            "which takes olsrv2d",
+            "is protected, unless `open_networks` of the policy names it ([a way out](../guide/guide.md#8-a-way-out)). "
+            'With `by = "selectors"` a peer without meshsec, strongSwan or libreswan set up by hand, speaks for a '
+            "network that never moves ([such a peer](../guide/selectors.md)); the default is `tunnel`. "
+            "An open network takes olsrv2d",
             extra={"allowed": "a list of tables, such as [{ prefix = '0.0.0.0/0', from = ['ridge'] }]"},
         ),
     ] = ()

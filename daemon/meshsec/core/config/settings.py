@@ -17,7 +17,13 @@ from meshsec.core.config import overlay_settings, scheduling_settings
 from meshsec.core.config.access_settings import AccessSettings
 from meshsec.core.config.gateway_settings import GatewaySettings
 from meshsec.core.config.kinds import FilePath, NodeName, SocketPath
-from meshsec.core.config.networks import NOT_IN_THE_CLEAR, accepted_in_the_clear, access_problems, in_the_mesh
+from meshsec.core.config.networks import (
+    NOT_IN_THE_CLEAR,
+    accepted_in_the_clear,
+    access_problems,
+    in_the_mesh,
+    wrong_selectors,
+)
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
@@ -253,6 +259,8 @@ def decode(
         value = getattr(found.routing, key)[index].prefix
         rule = f"a network that does not overlap {prefix}, where the nodes have their own addresses (mesh_prefixes)"
         reading.refuse(("routing", key, index, "prefix"), str(value), rule)
+    for index, rule in wrong_selectors(found.routing, policy, found.ike.backend):
+        reading.refuse(("routing", "accept", index, "by"), str(found.routing.accept[index].by), rule)
     if found.routing.daemon is RoutingDaemon.OLSRD2:
         for index, prefix in accepted_in_the_clear(found.routing, policy):
             reading.refuse(("routing", "accept", index, "prefix"), str(prefix), NOT_IN_THE_CLEAR)

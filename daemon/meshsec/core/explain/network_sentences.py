@@ -50,7 +50,7 @@ def explain_network(
         "own": network in known.networks.own,
         "peer": view["peer"],
         "problem": view["problem"],
-        "sentences": [*_sentences(known, network, view, others), *_client(known, asked), _rules(known)],
+        "sentences": [*_sentences(known, network, view, others), *_client(known, asked), _rules(known, network)],
     }
 
 
@@ -88,6 +88,10 @@ def _sentences(
         yield f"{network} is behind this node, which announces it to the mesh."
         return
     named = ", ".join(map(str, known.networks.grants[network]))
+    if network in known.networks.selected:
+        yield f"{network} is behind {named}, in traffic selectors ([routing] accept): it never moves to another peer."
+        yield _use(view)
+        return
     yield f"{network} is behind other nodes: {named} may speak for it ([routing] accept, or the card)."
     yield from _announcers(known, network)
     yield from _strangers(known, network)
@@ -145,6 +149,8 @@ def _use(view: dict[str, Any]) -> str:
 
 def _of_peer(known: Situation, network: Network, channel: Channel) -> str:
     view = shown_network(known, network)
+    if network in known.networks.selected:
+        return f"{network} is in its traffic selectors. {_use(view)}"
     if view["peer"] == channel.title:
         return f"{network} is reached through it."
     if channel.title not in view["announced_by"]:
@@ -154,7 +160,8 @@ def _of_peer(known: Situation, network: Network, channel: Channel) -> str:
     return f"It announces {network}; that is reached through {view['peer']}."
 
 
-def _rules(known: Situation) -> str:
+def _rules(known: Situation, network: Network) -> str:
     if known.rules.met():
-        return "The fail-closed rules are in force: packets from and to it pass through the tunnel alone."
+        way = "inside its SA" if network in known.networks.selected else "through the tunnel"
+        return f"The fail-closed rules are in force: packets from and to it pass {way} alone."
     return "The fail-closed rules are not in force yet: no route to it is set before."

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from meshsec.core.channels.channel import Channel
-from meshsec.core.channels.network_events import carries, of_present_key
+from meshsec.core.channels.network_events import carries, of_present_key, selected
 from meshsec.core.channels.situation import Situation
 from meshsec.core.networks.networks import originators
-from meshsec.core.values.model import Network
-from meshsec.core.values.networks import Announcement
+from meshsec.core.values.model import EspBackend, Network
+from meshsec.core.values.networks import Announcement, Carriage
 
 
 def networks(known: Situation) -> list[dict[str, Any]]:
@@ -55,17 +55,48 @@ def foreign_announcements(known: Situation, channel: Channel) -> list[Announceme
 
 def shown_network(known: Situation, network: Network) -> dict[str, Any]:
     """Return what is shown of one network for which peers may speak."""
+    if network in known.networks.selected:
+        return _selected(known, network)
     announcing = _announcing(known, network)
     used = known.networks.in_use.get(network)
     through = next((one for one in announcing if one.card is not None and one.card.address == used), None)
     ready = [one.title for one in announcing if one is not through and carries(known, one)]
     return {
         "network": str(network),
+        "by": str(Carriage.TUNNEL),
         "peer": through.title if through is not None else None,
         "ready": list(dict.fromkeys(ready)),
         "announced_by": list(dict.fromkeys(one.title for one in announcing)),
         "problem": _problem(known, network, announcing, through),
     }
+
+
+def _selected(known: Situation, network: Network) -> dict[str, Any]:
+    """Return the same of a network in traffic selectors, which nobody has to announce."""
+    channel = next((one for one, _ in selected(known, network)), None)
+    return {
+        "network": str(network),
+        "by": str(Carriage.SELECTORS),
+        "peer": channel.title if channel is not None else None,
+        "ready": [],
+        "announced_by": [],
+        "problem": _problem_of_selected(known, network, channel),
+    }
+
+
+def _problem_of_selected(known: Situation, network: Network, channel: Channel | None) -> str:
+    if known.backend is not EspBackend.KERNEL:
+        return "ESP runs in user space, where no network is in traffic selectors; user data for it is dropped"
+    if channel is None:
+        named = ", ".join(map(str, known.networks.grants[network]))
+        return f"{named}, who may speak for it, is not trusted; user data for it is dropped"
+    if network not in known.networks.in_use:
+        return "its route is not installed yet"
+    if channel.established().complete and not channel.hold.over:
+        return ""
+    if carries(known, channel):
+        return f"the overlay carries user data with {channel.title}, and has no traffic selectors; it is dropped"
+    return f"{channel.title} is {channel.state}; user data for it is dropped"
 
 
 def _announcing(known: Situation, network: Network) -> list[Channel]:

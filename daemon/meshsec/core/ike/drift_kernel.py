@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from meshsec.core.channels.desired import host
+from meshsec.core.channels.desired import CHILD_NETWORKS, host
 from meshsec.core.ike.drift import NEGOTIATE_AGAIN, Difference, Wanted, Where
 from meshsec.core.values.model import Address, ChildSa, ConnectionSpec, IkeSa, Network, RulesSpec
 
@@ -184,12 +184,14 @@ def _policies(wanted: Wanted, kernel: Kernel) -> Iterator[Difference]:
 
 
 def _selectors(spec: ConnectionSpec, names: Collection[str]) -> Iterator[tuple[str, tuple[str, Network, Network]]]:
-    """Return the mode and selectors of the policies of CHILD_SAs. Forwarded packets are not this node's user data."""
+    """Return the mode and selectors of the policies of CHILD_SAs. Only those for networks forward user data."""
     for child in spec.children:
         for local in child.local_ts if child.name in names else ():
             for remote in child.remote_ts:
                 yield child.mode, ("out", local, remote)
                 yield child.mode, ("in", remote, local)
+                if child.name.startswith(CHILD_NETWORKS):
+                    yield child.mode, ("fwd", remote, local)
 
 
 def _walls(kernel: Kernel) -> Iterator[Difference]:

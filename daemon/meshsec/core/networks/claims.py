@@ -33,16 +33,22 @@ class Granted:
 
 
 def granted(
-    configured: Grants, claims: Iterable[Claim], own: Collection[Network], mesh: Collection[Network] = ()
+    configured: Grants,
+    claims: Iterable[Claim],
+    own: Collection[Network],
+    mesh: Collection[Network] = (),
+    selected: Collection[Network] = (),
 ) -> Granted:
     """Return who may speak for which network.
 
     ``own`` are the networks behind this node, ``mesh`` those in which the nodes have their own IPv4 addresses.
+    ``selected`` are those of ``configured`` that are in traffic selectors, and so have one peer.
     """
     found = {network: list(peers) for network, peers in configured.items()}
     refused: dict[tuple[str, Network], str] = {}
     occupied = dict.fromkeys(own, "which is behind this node")
     occupied |= dict.fromkeys(mesh, "where the nodes have their own addresses (mesh_prefixes)")
+    occupied |= dict.fromkeys(selected, "which one peer alone has (by traffic selectors)")
     by_rank: dict[bool, dict[Network, list[str]]] = {False: {}, True: {}}
     for claim in sorted(claims, key=lambda one: one.peer):
         for network in claim.networks:

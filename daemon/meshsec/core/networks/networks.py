@@ -4,10 +4,14 @@ Theory of operation. A node announces its networks through OLSRv2, which anybody
 a matter of trust: the operator names the peers (``[routing] accept``), or allows what is on a peer's card (claims.py).
 Packets to a network travel inside packets to the chosen peer's own address, which an SA or the overlay protects. So
 nothing is negotiated when a network moves or another gateway is chosen: one route of the kernel changes.
+
+A peer without meshsec knows no such tunnel. Its networks are in traffic selectors (``selected``): each pair of a
+network here and one there has its own CHILD_SA (``selector_pairs``), and a route that goes nowhere without that SA.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
 
 from meshsec.core.networks.announcements import Announcements, Standing
@@ -32,6 +36,8 @@ class Networks:
         self._counting: Granted | None = None
         """Which claims count; None when it must be derived again."""
         self._configured: Grants = {}
+        self.selected: frozenset[Network] = frozenset()
+        """The networks of peers that are in traffic selectors: each has one peer, and never moves."""
         self._mesh: tuple[Network, ...] = ()
         self.shared: Grants = {}
         """The networks of this node's clients, and the peers that serve clients of them, too."""
@@ -52,10 +58,21 @@ class Networks:
         """What other routers announce."""
 
     def configure(
-        self, own: Iterable[Network], grants: Grants, mesh: Iterable[Network] = (), shared: Grants | None = None
+        self,
+        own: Iterable[Network],
+        grants: Grants,
+        mesh: Iterable[Network] = (),
+        *,
+        selected: Iterable[Network] = (),
+        shared: Grants | None = None,
     ) -> None:
-        """Take the operator's words; before the first event. ``mesh``: where the nodes have their IPv4 addresses."""
-        self._configured, self._mesh, self.shared = grants, tuple(mesh), shared or {}
+        """Take the operator's words; before the first event. ``mesh``: where the nodes have their IPv4 addresses.
+
+        ``selected``: which of ``grants`` are in traffic selectors. ``shared``: the networks of this node's clients, and
+        the peers that serve clients of them, too.
+        """
+        self._configured, self._mesh = grants, tuple(mesh)
+        self.selected, self.shared = frozenset(selected), shared or {}
         self.take_own(own)
 
     def claim(self, channel: str, claim: Claim | None) -> bool:
@@ -84,6 +101,11 @@ class Networks:
         return self._counted().grants
 
     @property
+    def tunnelled(self) -> tuple[Network, ...]:
+        """Return the networks of peers that are reached through the tunnel."""
+        return tuple(one for one in self.grants if one not in self.selected)
+
+    @property
     def refused(self) -> Mapping[tuple[str, Network], str]:
         """Return the networks on peers' cards that do not count, by peer and network, with the reason."""
         return self._counted().refused
@@ -99,8 +121,8 @@ class Networks:
         """Derive which claims count, once for all that changed."""
         if self._counting is None:
             claims = (_without(one, self.shared) for one in self._claims.values())
-            self._counting = granted(self._configured, claims, self.own, self._mesh)
-            self.announcements.replace(self.announcements, self._standing)
+            self._counting = granted(self._configured, claims, self.own, self._mesh, self.selected)
+            self.announcements.replace(self.announcements, partial(_standing, self))
         return self._counting
 
     @property
@@ -126,7 +148,8 @@ class Networks:
             self.device,
             self.own,
             tuple(sorted(speakers, key=lambda one: one.tunnels)),
-            tuple(self.grants),
+            self.tunnelled,
+            tuple(sorted(self.selected, key=str)),
             tuple(self.shared),
         )
 
@@ -140,16 +163,10 @@ class Networks:
 
         A default route is no such network: a gateway leads out, and serves nobody's clients.
         """
-        named = (*self.grants, *self.shared)
+        named = (*self.tunnelled, *self.shared)
         lengths = {one.prefixlen for one in named if one.version == host.version and one.prefixlen}
         found = (host.supernet(new_prefix=one) for one in sorted(lengths, reverse=True) if one < host.prefixlen)
-        return next((one for one in found if one in self.grants or one in self.shared), None)
-
-    def _standing(self, network: Network) -> Standing:
-        if network in self.grants:
-            return Standing.GRANTED
-        is_client = network.prefixlen == network.max_prefixlen and self.around(network) is not None
-        return Standing.CLIENT if is_client else Standing.STRANGE
+        return next((one for one in found if one in named), None)
 
     def kept(self, network: Network) -> IPv6Address | None:
         """Return through which peer a network was reached before the routing daemon was connected (again).
@@ -165,13 +182,13 @@ class Networks:
         self.changed()
         self._kept = frozenset(self.in_use)
         found = [*announcements]
-        self.announcements.replace(found, self._standing)
+        self.announcements.replace(found, partial(_standing, self))
         for one in found:
             self._heard_of(one.network)
 
     def put(self, one: Announcement) -> None:
         """Add or replace an announcement."""
-        self.announcements.put(one, self._standing(one.network))
+        self.announcements.put(one, _standing(self, one.network))
         self._heard_of(one.network)
 
     def remove(self, network: Network, originator: Address) -> None:
@@ -181,9 +198,27 @@ class Networks:
 
     def _heard_of(self, network: Network) -> None:
         """Note that the routing daemon has said something of a network, if that counts here."""
-        if self._standing(network) is not Standing.STRANGE:
+        if _standing(self, network) is not Standing.STRANGE:
             self.changed()
             self._kept = (self._kept or frozenset()) - {network}
+
+
+def selectors(networks: Networks, title: str, card: Card) -> tuple[tuple[Network, Network], ...]:
+    """Return the pairs of networks in traffic selectors of the channel with this title: here, and there.
+
+    Only the present keys of both ends have any, because two channels with the same selectors would replace each
+    other's policies in the kernel.
+    """
+    if title != peer_name(title):
+        return ()
+    found = (one for one in networks.grants if one in networks.selected and networks.may_speak(one, title, card))
+    return selector_pairs(networks.own, found)
+
+
+def selector_pairs(own: Iterable[Network], others: Iterable[Network]) -> tuple[tuple[Network, Network], ...]:
+    """Return each network of ours with each of others' of the same IP version. Default routes do not count."""
+    here = [one for one in own if one.prefixlen]
+    return tuple((one, other) for other in others for one in here if one.version == other.version)
 
 
 def originators(card: Card, version: int | None = None) -> tuple[Address, ...]:
@@ -192,10 +227,17 @@ def originators(card: Card, version: int | None = None) -> tuple[Address, ...]:
     return tuple(one for one in found if one is not None and version in {None, one.version})
 
 
+def _standing(networks: Networks, network: Network) -> Standing:
+    if network in networks.grants:
+        return Standing.GRANTED
+    is_client = network.prefixlen == network.max_prefixlen and networks.around(network) is not None
+    return Standing.CLIENT if is_client else Standing.STRANGE
+
+
 def _speaker(networks: Networks, name: str, cards: Sequence[Card]) -> Speaker:
     tunnels = sorted({card.address for card in cards})
     ipv4 = sorted({card.ipv4 for card in cards if card.ipv4})
-    spoken = (one for one in networks.grants if any(networks.may_speak(one, name, card) for card in cards))
+    spoken = (one for one in networks.tunnelled if any(networks.may_speak(one, name, card) for card in cards))
     serves = tuple(one for one in networks.shared if any(networks.may_speak(one, name, card) for card in cards))
     return Speaker(tuple(tunnels), (*tunnels, *ipv4), (*spoken, *serves), serves)
 

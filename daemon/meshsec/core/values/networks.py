@@ -1,11 +1,21 @@
 """Networks behind nodes: who announces which, who may speak for which, and the routes that lead there."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import NamedTuple
 
 _Address = IPv4Address | IPv6Address
 _Network = IPv4Network | IPv6Network
+
+
+class Carriage(StrEnum):
+    """How packets to a peer's network get to the peer, as ``[routing] accept`` names it."""
+
+    TUNNEL = "tunnel"
+    """In UDP between the two nodes' own addresses, inside whatever protects these (ADR 0060)."""
+    SELECTORS = "selectors"
+    """In CHILD_SAs whose traffic selectors are the networks themselves (ADR 0063)."""
 
 
 class Announcement(NamedTuple):
@@ -73,5 +83,7 @@ class BehindNodes:
     speakers: tuple[Speaker, ...] = field(default=())
     closed: tuple[_Network, ...] = ()
     """The networks of peers: packets from and to them pass through the tunnel alone, also while no peer is there."""
+    selected: tuple[_Network, ...] = ()
+    """The networks of peers in traffic selectors: packets from and to them pass inside IPsec alone."""
     shared: tuple[_Network, ...] = ()
     """The networks of clients, which other access nodes serve, too. They are among ``own``."""
