@@ -46,6 +46,7 @@ MORE = (
     "scenarios/networks/test_cards.py",
     "scenarios/networks/test_gateways.py",
     "scenarios/networks/test_keys.py",
+    "scenarios/networks/test_clients.py",
     "scenarios/networks/test_selectors.py",
     "scenarios/ike/test_libreswan.py",
     "scenarios/ike/test_libreswan_driven.py::test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed",

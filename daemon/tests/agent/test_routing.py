@@ -31,6 +31,8 @@ def test_olsrd2_is_told_what_to_announce_and_what_not_to_route(monkeypatch: pyte
             side = Routing(settings, events.append)
             side.use([OTHERS])
             side.announce([AttachedNetwork(OWN, distance=3)])
+            assert side.unannounced() == (), "the clients are not known yet"
+            side.announce_clients(())
             assert side.unannounced() == (OWN,)
             task = asyncio.create_task(side.run())
             async with asyncio.timeout(60):
