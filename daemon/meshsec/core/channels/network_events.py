@@ -98,11 +98,12 @@ def _to_clients(known: Situation) -> set[TunnelRoute]:
         if node in cards and outer is not None and networks.may_speak(outer, cards[node][0].title, cards[node][1]):
             routes.add(TunnelRoute(host_, node))
     voices = {voice: pair for pair in cards.values() for voice in originators(pair[1])}
-    in_use = networks.in_use
-    for host_, announcers in networks.announcements.clients.items():
+    in_use, announced = networks.in_use, networks.announcements.clients
+    for host_ in (*announced, *(one for one in in_use if one not in announced)):
         outer = networks.around(host_)
-        if outer is None or outer in networks.shared:
+        if outer is None or outer in networks.shared or host_ in networks.grants:
             continue
+        announcers = announced.get(host_, {})
         chosen = choose(_serving(known, outer, announcers, voices), in_use.get(host_)) or networks.kept(host_)
         if chosen in cards and networks.may_speak(outer, cards[chosen][0].title, cards[chosen][1]):
             routes.add(TunnelRoute(host_, chosen))
