@@ -67,6 +67,32 @@ def test_a_node_that_may_not_speak_for_the_network_has_no_clients_in_it() -> Non
     assert wanted(made.tell(AnnouncementSet(announced(NEAR, part)))) is None, "single addresses alone are clients"
 
 
+def test_a_nearer_node_that_may_not_speak_for_the_network_takes_no_client() -> None:
+    made = driver({CLIENTS: ("n6",)})
+    made.succeed(*made.tell(AnnouncementSet(announced(FAR, CLIENT))))
+    assert wanted(made.tell(AnnouncementSet(announced(NEAR, CLIENT)))) is None
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_clients_that_stay_where_they_were_go_when_that_peer_may_not_have_them_any_more(stays: bool) -> None:
+    made = driver()
+    networks = made.engine.known.networks
+    for name in ("n5", "n6"):
+        networks.claim(name, Claim(by_fleet=False, peer=name, networks=(CLIENTS,)))
+    made.succeed(*made.tell(AnnouncementSet(announced(NEAR, CLIENT))))
+    if not stays:
+        networks.claim("n5", None)
+    found = wanted(made.tell(AnnouncementsReset(())))
+    assert found == (None if stays else set())
+
+
+def test_clients_go_with_the_peer_that_serves_them() -> None:
+    made = driver(BOTH)
+    made.succeed(*made.tell(AnnouncementSet(announced(NEAR, CLIENT))))
+    made.tell(AnnouncementsReset(()))
+    assert wanted(made.succeed(*made.tell(PeerRemoved("n5")))) == set()
+
+
 def test_clients_stay_where_they_were_until_a_new_router_says_otherwise() -> None:
     made = driver(BOTH)
     made.succeed(*made.tell(AnnouncementSet(announced(NEAR, CLIENT))))
@@ -91,6 +117,12 @@ def test_an_access_node_goes_by_what_the_others_claim() -> None:
     made.succeed(*stranger)
     made.tell(PeerRemoved("n6"))
     assert {one for one in wanted(made.tell(ClientsSet({CLIENT: far}))) or () if not one.forwarded} == set()
+
+
+def test_an_access_node_believes_no_claim_for_a_peer_that_may_not_serve_clients() -> None:
+    made = driver(shared={CLIENTS: ("n6",)})
+    found = wanted(made.tell(ClientsSet({CLIENT: card(NEAR).address})))
+    assert {one for one in found or () if not one.forwarded} == set()
 
 
 def test_the_rules_know_who_serves_clients_and_may_forward_to_them() -> None:
@@ -119,6 +151,12 @@ def test_the_narrowest_network_around_a_client_counts(host: str, expected: Netwo
     networks = Networks()
     networks.configure((), {CLIENTS: ("n5",), IPv4Network("10.130.7.0/24"): ("n6",), IPv6Network("::/0"): ("n6",)})
     assert networks.around(ip_network(host)) == (ip_network(expected) if isinstance(expected, str) else expected)
+
+
+def test_a_network_in_traffic_selectors_has_no_clients() -> None:
+    networks = Networks()
+    networks.configure((), {CLIENTS: ("n5",)}, selected=(CLIENTS,))
+    assert networks.around(CLIENT) is None
 
 
 def test_announced_clients_are_bounded_and_those_that_are_known_stay() -> None:

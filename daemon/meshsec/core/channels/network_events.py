@@ -101,7 +101,7 @@ def _to_clients(known: Situation) -> set[TunnelRoute]:
     in_use, announced = networks.in_use, networks.announcements.clients
     for host_ in (*announced, *(one for one in in_use if one not in announced)):
         outer = networks.around(host_)
-        if outer is None or outer in networks.shared or host_ in networks.grants:
+        if outer is None or outer in networks.shared:
             continue
         announcers = announced.get(host_, {})
         chosen = choose(_serving(known, outer, announcers, voices), in_use.get(host_)) or networks.kept(host_)
