@@ -90,7 +90,10 @@ def test_clients_go_with_the_peer_that_serves_them() -> None:
     made = driver(BOTH)
     made.succeed(*made.tell(AnnouncementSet(announced(NEAR, CLIENT))))
     made.tell(AnnouncementsReset(()))
-    assert wanted(made.succeed(*made.tell(PeerRemoved("n5")))) == set()
+    actions = made.tell(PeerRemoved("n5"))
+    while wanted(actions) is None and actions:
+        actions = made.succeed(*actions)  # the rules come first
+    assert wanted(actions) == set()
 
 
 def test_clients_stay_where_they_were_until_a_new_router_says_otherwise() -> None:
