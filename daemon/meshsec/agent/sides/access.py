@@ -50,6 +50,7 @@ AGAIN = 5.0
 SILENT = 15.0
 """Seconds without a sign of life after which nobody hears clients."""
 REFUSALS_MAX = 64
+"""Refusals that are logged and shown: a flood of them fills neither. They begin anew each ``PERIOD``."""
 _DEAF = "nobody hears clients: `systemctl start meshsec-clients` starts the program that does"
 
 _log = logging.getLogger(__name__)
@@ -152,7 +153,7 @@ class AccessSide:
     def _refuse(self, refused: Refused) -> None:
         if refused not in self.refused:
             if len(self.refused) >= REFUSALS_MAX:
-                self.refused.clear()
+                return
             _log.warning("access: the client %s is refused: %s", refused.mac, refused.reason)
         self.refused[refused] = self.refused.get(refused, 0) + 1
 
@@ -216,12 +217,10 @@ class AccessSide:
             await self._apply()
 
     async def _apply(self) -> None:
+        """Set the ways first: what the engine and the router make of it takes longer, and is not waited for."""
         now = self._loop.time()
         served, elsewhere = self.clients.served, self.clients.elsewhere
-        here = dict.fromkeys((one for client in served for one in client.addresses), self._own)
-        self._uses.post(ClientsSet({host(address): node for address, node in (elsewhere | here).items()}))
         self._prune(now)
-        self._uses.announce([*(one for client in served for one in client.addresses), *self._leaving])
         self._waiting = {mac: one for mac, one in self._waiting.items() if one[2] > now}
         handed = {address: node for address, (node, _) in self._handing.items()}
         marks = self.known.networks.flows.present
@@ -229,6 +228,9 @@ class AccessSide:
         senders = (client for client in served if client.mac not in self._waiting)
         if not await self.kernel.serve(served, handed, senders, flows):
             self._loop.call_later(AGAIN, self._dirty.set)
+        here = dict.fromkeys((one for client in served for one in client.addresses), self._own)
+        self._uses.post(ClientsSet({host(address): node for address, node in (elsewhere | here).items()}))
+        self._uses.announce([*here, *self._leaving])
         await self._write_hosts()
 
     def _prune(self, now: float) -> None:
@@ -260,6 +262,8 @@ class AccessSide:
         """Say from time to time who is here, and forget who has left."""
         while True:
             await asyncio.sleep(PERIOD)
+            if len(self.refused) >= REFUSALS_MAX:
+                self.refused.clear()
             for change in self.clients.forget(self._loop.time()):
                 self._changed(change)
             for client in self.clients.served:

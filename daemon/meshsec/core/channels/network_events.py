@@ -46,8 +46,9 @@ def own_networks_set(known: Situation, event: OwnNetworksSet) -> None:
 
 def clients_set(known: Situation, event: ClientsSet) -> None:
     """Take which node serves each client's address."""
-    known.networks.clients = event.nodes
-    known.networks.changed()
+    if event.nodes != known.networks.clients:
+        known.networks.clients = event.nodes
+        known.networks.changed()
 
 
 def gateways_silent(known: Situation, event: GatewaysSilent) -> None:
