@@ -6,7 +6,7 @@ relay r. The gateway g is next to a, h next to b. Only the gateways have an IPv4
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -23,7 +23,7 @@ from tests.lab.node.node import Node
 from tests.lab.node.options import Options, PolicyValue
 
 NETWORKS = ("10.130.0.0/16", "fd12:3456:789a:1::/64")
-_WLAN = "wlan0"
+WLAN = "wlan0"
 _XID = bytes.fromhex("0001af810100")
 """What an access point sends in the name of a client that has come (IEEE 802.2: XID)."""
 
@@ -51,8 +51,8 @@ class Station:
         made.sysctl("net.ipv6.conf.default.accept_dad", 1)
         made.sysctl("net.ipv6.conf.all.accept_dad", 1)
         run(["ip", "-n", made.air, "link", "add", "hub", "up", "type", "bridge", "forward_delay", "0"])
-        Link.create(End(made.namespace, _WLAN), End(made.air, "to-client"))
-        made.ip("link", "set", _WLAN, "address", made.mac)
+        Link.create(End(made.namespace, WLAN), End(made.air, "to-client"))
+        made.ip("link", "set", WLAN, "address", made.mac)
         for name, node in nodes.items():
             Link.create(End(node.namespace, f"ap{number}"), End(made.air, f"to-{name}"))
         for port in ("client", *names):
@@ -94,7 +94,7 @@ class Station:
     def send_frame(self, frame: bytes) -> None:
         """Send a frame as it is."""
         with within(self.namespace, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)) as sock:
-            sock.bind((_WLAN, 0))
+            sock.bind((WLAN, 0))
             sock.send(frame)
 
     def ask_dhcp(self, directory: Path) -> str:
@@ -102,7 +102,7 @@ class Station:
         script = directory / f"dhcp-{self.number}"
         script.write_text(_DHCP_SCRIPT, encoding="ascii")
         script.chmod(0o755)
-        self.run(programs.busybox(), "udhcpc", "-f", "-n", "-q", "-i", _WLAN, "-s", str(script), "-t", "10", "-T", "1")
+        self.run(programs.busybox(), "udhcpc", "-f", "-n", "-q", "-i", WLAN, "-s", str(script), "-t", "10", "-T", "1")
         return self.addresses(4)[0]
 
     def end(self, version: int) -> tuple[str, str]:
@@ -111,7 +111,7 @@ class Station:
 
     def addresses(self, version: int) -> list[str]:
         """Return its addresses of one IP version, without link-local and tentative ones."""
-        shown = json.loads(self.ip("-j", f"-{version}", "address", "show", "dev", _WLAN, "scope", "global"))
+        shown = json.loads(self.ip("-j", f"-{version}", "address", "show", "dev", WLAN, "scope", "global"))
         found = (info for one in shown for info in one.get("addr_info", ()))
         return [info["local"] for info in found if "local" in info and not info.get("tentative")]
 
@@ -176,8 +176,10 @@ class Roaming:
 
 
 @contextmanager
-def roaming(label: str, **access: PolicyValue) -> Iterator[Roaming]:
-    """Start the mesh. ``access`` is what the access nodes' tables have besides networks and peers."""
+def roaming(label: str, station: Callable[[Lab], Station] | None = None, **access: PolicyValue) -> Iterator[Roaming]:
+    """Start the mesh. ``station`` makes the client, by default one with cables. ``access`` is what the access nodes'
+    tables have besides networks and peers.
+    """
     serving = {"networks": list(NETWORKS), "ports": ["ap1", "ap2"], **access}
     gateways = dict.fromkeys(DEFAULTS, ("g", "h"))
     at = {name: Options(access={**serving, "peers": [other]}, accept=gateways) for name, other in ("ab", "ba")}
@@ -188,7 +190,7 @@ def roaming(label: str, **access: PolicyValue) -> Iterator[Roaming]:
         for address in (OUTSIDE4, OUTSIDE6):
             run(["ip", "-n", outside, "address", "add", address, "dev", "lo"])
         uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate("gh")}
-        station = Station.create(lab, 1, "a", "b")
+        made = station(lab) if station else Station.create(lab, 1, "a", "b")
         trusting = [lab[name] for name in "abgh"]
         for node in trusting:
             for other in trusting:
@@ -200,4 +202,4 @@ def roaming(label: str, **access: PolicyValue) -> Iterator[Roaming]:
             for other in trusting:
                 if other is not node:
                     node.wait_protected(other)
-        yield Roaming(lab, outside, station, uplinks)
+        yield Roaming(lab, outside, made, uplinks)

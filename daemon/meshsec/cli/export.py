@@ -9,6 +9,8 @@ import click
 
 from meshsec import files
 from meshsec.adapters import scheduler
+from meshsec.adapters.files import credential
+from meshsec.adapters.files.credential import CredentialError
 from meshsec.adapters.ike import strongswan_conf
 from meshsec.adapters.kernel import esp_probe
 from meshsec.cli import libreswan, swanctl, trusted
@@ -27,7 +29,7 @@ from meshsec.core.config.networks import (
 from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
-from meshsec.core.formats import chrony, dnsmasq, drop_ins, overlayd, routers
+from meshsec.core.formats import chrony, dnsmasq, drop_ins, hostapd, overlayd, routers
 from meshsec.core.networks.claims import Claim
 from meshsec.core.scheduling.profiles import Profile
 from meshsec.core.values.model import Address, Card, EspBackend, Network, Peer, peer_name
@@ -43,6 +45,7 @@ _KINDS = (
     "nftables",
     "chrony",
     "dnsmasq",
+    "hostapd",
     "systemd",
 )
 _SEVERAL = ("systemd", "libreswan", "swanctl")
@@ -78,6 +81,7 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
     nftables    the fail-closed rules, for `nft -f -`; as meshsecd sets them
     chrony      chrony.conf of a mesh that keeps its own time
     dnsmasq     dnsmasq.conf of an access node: addresses and names for clients
+    hostapd     hostapd.conf of its access point, for its unit: it contains the password
     systemd     drop-ins with the scheduling profile's classes for the units, and what a gateway may probe
     """
     if by_secret and kind != "swanctl":
@@ -158,7 +162,24 @@ def _dnsmasq(app: App) -> str:
     return dnsmasq.render(access, f"{run}/access", f"{run}-access", comment)
 
 
-_ELSEWHERE: Mapping[str, Callable[[App], str]] = {"overlayd": _overlayd, "chrony": _chrony, "dnsmasq": _dnsmasq}
+def _hostapd(app: App) -> str:
+    access = app.settings.access
+    if access.radio is None:
+        raise click.ClickException(f"{app.config}: [access] has no radio: this node is no access point")
+    try:
+        password = credential.access_password().decode()
+    except CredentialError as error:
+        raise click.ClickException(str(error)) from error
+    comment = "Written by `meshsec export hostapd` when the unit starts. It contains the password."
+    return hostapd.render(access, access.radio, password, comment)
+
+
+_ELSEWHERE: Mapping[str, Callable[[App], str]] = {
+    "overlayd": _overlayd,
+    "chrony": _chrony,
+    "dnsmasq": _dnsmasq,
+    "hostapd": _hostapd,
+}
 """What does not depend on where ESP runs."""
 
 

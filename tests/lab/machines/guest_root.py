@@ -29,7 +29,7 @@ PACKAGES = (
     *("libstrongswan-standard-plugins", "libstrongswan-extra-plugins", "libcharon-extra-plugins"),
     *("iproute2", "nftables", "iputils-ping", "tcpdump", "iperf3", "ethtool"),
     *("iw", "wpasupplicant", "wireless-regdb"),
-    *("dnsmasq-base", "busybox"),
+    *("dnsmasq-base", "hostapd", "busybox"),
     *("chrony", "rt-tests"),
     *("python3", "python3-venv"),
 )

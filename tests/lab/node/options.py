@@ -7,7 +7,7 @@ from pathlib import Path
 
 IPV4_MESH = "10.77.0.0/16"
 
-PolicyValue = str | float | list[str] | Sequence[Mapping[str, str | int]]
+PolicyValue = str | float | list[str] | Mapping[str, str | int] | Sequence[Mapping[str, str | int]]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ ONLY_NEIGHBOURS = {"mesh_fwding": "0", "mesh_nolearn": "1"}
 _MODULE = "mac80211_hwsim"
 _RADIOS = 8
 """As many radios as one lab of the scenarios takes, and some more for a test beside it."""
-_LINKS = 32
+_LINKS = 31
 """Bits of a hearing group that every kernel has."""
 _PHYS = Path("/sys/class/ieee80211")
 _GROUPS = Path("/sys/kernel/debug/ieee80211")
@@ -58,6 +58,8 @@ class Channel:
 FAST = Channel()
 SLOW = Channel("slow", 2437, 1)
 """The slowest rate of 802.11, as over a long or bad link."""
+ACCESS_BIT = 1 << 31
+"""What access points and their clients share, beside the links of the mesh."""
 
 
 @dataclass
@@ -246,6 +248,14 @@ def obstacle() -> str | None:
     if not _free():
         return f"the module {_MODULE} is not loaded here; the guest loads it and runs this there"
     return None if _GROUPS.is_dir() else f"debugfs is not mounted: {_GROUPS}"
+
+
+def station_radio(namespace: str, interface: str) -> Radio:
+    """Give a namespace a radio with an ordinary interface, which hears all others of this kind."""
+    radio = _take(namespace, interface)
+    radio.hear(ACCESS_BIT)
+    run(["ip", "netns", "exec", namespace, "iw", "phy", radio.phy, "interface", "add", interface, "type", "managed"])
+    return radio
 
 
 def _take(namespace: str, interface: str) -> Radio:

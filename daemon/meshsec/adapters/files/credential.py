@@ -7,6 +7,7 @@ from pathlib import Path
 from meshsec import files
 
 SAE_PASSWORD = "meshsec.sae-password"  # noqa: S105  (the name of the credential)
+ACCESS_PASSWORD = "meshsec.access-password"  # noqa: S105  (the name of the credential)
 PASSWORD_OCTETS = (8, 63)
 """Shortest and longest password in bytes that every implementation accepts."""
 
@@ -19,12 +20,20 @@ class CredentialError(Exception):
 
 def sae_password() -> bytes:
     """Return the password of the mesh. Raises CredentialError."""
+    return _password(SAE_PASSWORD, "the mesh's password", "docs/guide/radio.md")
+
+
+def access_password() -> bytes:
+    """Return the password of the access point. Raises CredentialError."""
+    return _password(ACCESS_PASSWORD, "the access point's password", "docs/guide/access.md")
+
+
+def _password(name: str, what: str, guide: str) -> bytes:
     directory = os.environ.get("CREDENTIALS_DIRECTORY", "")
-    path = Path(directory) / SAE_PASSWORD
+    path = Path(directory) / name
     if not directory or not path.is_file():
         raise CredentialError(
-            f"there is no credential {SAE_PASSWORD}; fix: put the mesh's password into "
-            f"/etc/credstore/{SAE_PASSWORD} with mode 0600 (docs/guide/radio.md)"
+            f"there is no credential {name}; fix: put {what} into /etc/credstore/{name} with mode 0600 ({guide})"
         )
     if path.stat().st_mode & stat.S_IRWXO:
         raise CredentialError(f"{path} is open to everybody; fix: chmod o= {path}")

@@ -1,19 +1,66 @@
 """``[access]`` of ``meshsec.toml``: clients of this node (docs/reference/meshsec.toml.md)."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from meshsec.core.config.kinds import InterfaceName, IpAddress, NodeName, Prefix
-from meshsec.core.values.definition import Once, Wrong
+from meshsec.core.config.radio_settings import SSID_MAX, country, ssid
+from meshsec.core.values.definition import Once, Rule, Wrong
 
 NEEDS_OLSRV2D = "with routing.daemon = 'olsrv2d' only, which says at once where a client is"
 CLIENTS_MAX = 96
 """With all of their addresses they are as many networks as olsrv2d takes at run time."""
 _IPV4_LENGTHS = range(8, 29)
 _IPV6_LENGTH = 64
+
+
+class AccessSecurity(StrEnum):
+    """How clients join the access point."""
+
+    SAE = "sae"
+    """WPA3."""
+    MIXED = "mixed"
+    """WPA3, and WPA2 for those who cannot."""
+
+
+class AccessRadio(Struct, frozen=True):
+    """``radio`` of ``[access]``: the access point of this node."""
+
+    interface: Annotated[InterfaceName, Meta(description="the wireless interface")]
+    ssid: Annotated[
+        str,
+        Rule(f"a text of 1 to {SSID_MAX} octets of UTF-8, printable", ssid),
+        Meta(description="the name of the network, the same on all access nodes"),
+    ]
+    frequency: Annotated[int, Meta(ge=2412, le=5885, description="centre of the 20 MHz channel", extra={"unit": "MHz"})]
+    security: Annotated[
+        AccessSecurity, Meta(description="how clients join: `sae`, or `mixed` with WPA2 for old ones")
+    ] = AccessSecurity.MIXED
+    country: Annotated[
+        str | None,
+        Rule("two letters of ISO 3166-1, such as 'DE'", country),
+        Meta(
+            description="two letters of ISO 3166-1: the regulatory domain asked for", extra={"default": "the kernel's"}
+        ),
+    ] = None
+
+    @property
+    def channel(self) -> int | None:
+        """Return the number of the channel (IEEE 802.11-2020, annex E); None: there is none at this frequency."""
+        if self.frequency == 2484:
+            return 14
+        base, last = (2407, 13) if self.frequency < 5000 else (5000, 177)
+        number, rest = divmod(self.frequency - base, 5)
+        return number if not rest and 0 < number <= last else None
+
+    def wrong(self, _given: object) -> Wrong:
+        """Yield a frequency between the channels."""
+        if self.frequency and self.channel is None:
+            yield ("frequency",), "the centre of a channel: 2412, 2417 to 2472, 2484, or 5180 to 5885 in steps of 5 MHz"
 
 
 class AccessSettings(Struct, frozen=True):
@@ -47,6 +94,14 @@ class AccessSettings(Struct, frozen=True):
             extra={"allowed": "a list of at most 16 interface names, such as ['eth1']"},
         ),
     ] = ()
+    radio: Annotated[
+        AccessRadio | None,
+        Meta(
+            description='the access point of this node: `{ interface = "wlan0", ssid = "valley", frequency = 5180 }`, '
+            "and beside these `security`, `mixed` (WPA3 and WPA2) or `sae` (WPA3), and `country`",
+            extra={"default": "none"},
+        ),
+    ] = None
     clients: Annotated[
         int,
         Meta(ge=1, le=CLIENTS_MAX, description="clients that this node serves at a time, the same on all access nodes"),
@@ -83,6 +138,6 @@ class AccessSettings(Struct, frozen=True):
         versions = [one.version for one in self.networks or () if hasattr(one, "version")]
         if len(versions) == 2 and versions[0] == versions[1]:
             yield ("networks", 1), "one network of each IP version"
-        for name in ("ports", "peers"):
+        for name in ("ports", "peers", "radio"):
             if getattr(self, name) and not versions:
                 yield (name,), "only with networks = ['10.130.0.0/16', …]"

@@ -83,6 +83,8 @@ def access_problems(
     for index, port in enumerate(access.ports or ()):
         if port in (routing.interfaces or ()):
             yield ("ports", index), port, "an interface that is none of routing.interfaces"
+    if access.radio is not None and access.radio.interface in (routing.interfaces or ()):
+        yield ("radio", "interface"), access.radio.interface, "an interface that is none of routing.interfaces"
     if node in (access.peers or ()):
         yield ("peers", access.peers.index(node)), node, "other nodes than this one"
     if access.networks and routing.daemon is RoutingDaemon.OLSRD2:

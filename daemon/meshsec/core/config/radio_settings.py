@@ -10,8 +10,8 @@ from msgspec.structs import fields
 from meshsec.core.values import tables
 from meshsec.core.values.definition import Inherits, Rule, Wrong
 
-_MESH_ID_MAX = 32
-"""Octets of a mesh ID (IEEE 802.11-2020, section 9.4.2.98)."""
+SSID_MAX = 32
+"""Octets of an SSID and of a mesh ID (IEEE 802.11-2020, sections 9.4.2.2 and 9.4.2.98)."""
 _RATES = (1, 2, 5.5, 6, 9, 11, 12, 18, 24, 36, 48, 54)
 """Mbit/s of 802.11b, a and g."""
 
@@ -33,13 +33,15 @@ class Mode(StrEnum):
     VHT80 = "VHT80"
 
 
-def _mesh_id(value: object) -> str:
-    if not isinstance(value, str) or not 1 <= len(value.encode()) <= _MESH_ID_MAX or not value.isprintable():
+def ssid(value: object) -> str:
+    """Return a name of a network. Raises ValueError."""
+    if not isinstance(value, str) or not 1 <= len(value.encode()) <= SSID_MAX or not value.isprintable():
         raise ValueError
     return value
 
 
-def _country(value: object) -> str:
+def country(value: object) -> str:
+    """Return a country's code in capitals. Raises ValueError."""
     if not isinstance(value, str) or len(value) != 2 or not value.isascii() or not value.isalpha():
         raise ValueError
     return value.upper()
@@ -56,7 +58,7 @@ class RadioSettings(Struct, frozen=True):
 
     mesh_id: Annotated[
         str,
-        Rule(f"a text of 1 to {_MESH_ID_MAX} octets of UTF-8, printable", _mesh_id),
+        Rule(f"a text of 1 to {SSID_MAX} octets of UTF-8, printable", ssid),
         Meta(description="the mesh's name: 1 to 32 octets of printable UTF-8, the same on all nodes"),
     ]
     frequency: Annotated[
@@ -78,7 +80,7 @@ class RadioSettings(Struct, frozen=True):
     mode: Annotated[Mode, Meta(description="channel width and modulation, the same on all nodes")] = Mode.HT20
     country: Annotated[
         str | None,
-        Rule("two letters of ISO 3166-1, such as 'DE'", _country),
+        Rule("two letters of ISO 3166-1, such as 'DE'", country),
         Meta(
             description="two letters of ISO 3166-1: the regulatory domain asked for", extra={"default": "the kernel's"}
         ),

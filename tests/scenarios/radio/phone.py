@@ -1,0 +1,129 @@
+"""A phone: an unmodified wpa_supplicant with a radio, and the access points of two access nodes (hostapd)."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.basics import programs
+from tests.lab.basics.waiting import wait_until
+from tests.lab.lab import Lab
+from tests.lab.node.node import Node
+from tests.lab.radio import medium
+from tests.lab.radio.medium import Radio
+from tests.lab.roaming import WLAN, Roaming, Station, roaming
+
+PASSWORD = "only the valley knows"  # noqa: S105  # a test's own
+AP = "ap0"
+RADIO: dict[str, str | int] = {"interface": AP, "ssid": "valley", "frequency": 2412}
+_SUPPLICANT = f"""
+ctrl_interface={{directory}}
+network={{{{
+    ssid="{RADIO["ssid"]}"
+    scan_freq={RADIO["frequency"]}
+    key_mgmt={{key_mgmt}}
+    ieee80211w=1
+    psk="{PASSWORD}"
+    sae_password="{PASSWORD}"
+}}}}
+"""
+
+
+@dataclass(frozen=True)
+class Phone(Station):
+    """The client by radio. It is told to which access point to go, as a phone decides by signal."""
+
+    radio: Radio | None = None
+    directory: Path = Path()
+
+    @property
+    def mac(self) -> str:
+        """Return its MAC address."""
+        assert self.radio is not None
+        return self.radio.address
+
+    def say(self, *arguments: str) -> str:
+        """Command wpa_supplicant."""
+        return self.run("wpa_cli", "-p", str(self.directory), "-i", WLAN, *arguments, check=False)
+
+    def at(self) -> str:
+        """Return the access point's MAC address; empty while it has joined none."""
+        status = dict(line.split("=", 1) for line in self.say("status").splitlines() if "=" in line)
+        return status.get("bssid", "") if status.get("wpa_state") == "COMPLETED" else ""
+
+    def move(self, name: str) -> None:
+        """Go to an access point."""
+        target = bssid(self.nodes[name])
+        if self.at() != target:
+            wait_until("the access point in sight", lambda: target in self._scanned(), [], 60)
+            wait_until("its consent", lambda: "OK" in self.say("roam", target), [], 30)
+        wait_until(f"the phone at {name}", lambda: self.at() == target, [], 60, last=lambda: self.say("status"))
+
+    def _scanned(self) -> str:
+        found = self.say("scan_results")
+        if bssid(self.nodes["a"]) not in found or bssid(self.nodes["b"]) not in found:
+            self.say("scan")
+        return found
+
+
+def bssid(node: Node) -> str:
+    """Return the MAC address of a node's access point."""
+    return node.run("cat", f"/sys/class/net/{AP}/address").stdout.strip()
+
+
+@contextmanager
+def phone(label: str, directory: Path, key_mgmt: str) -> Iterator[Roaming]:
+    """Start the mesh with access points, and a phone that has joined one."""
+    radios: list[Radio] = []
+    running: list[subprocess.Popen[bytes]] = []
+
+    def made(lab: Lab) -> Station:
+        namespace = lab.outsider("phone")
+        radios.append(medium.station_radio(namespace, WLAN))
+        found = Phone(namespace, "", 1, {name: lab[name] for name in "ab"}, radios[0], directory)
+        for name, value in (("all.forwarding", 0), ("default.accept_dad", 1), (f"{WLAN}.accept_ra", 2)):
+            found.sysctl(f"net.ipv6.conf.{name}", value)
+        return found
+
+    try:
+        with roaming(label, made, ports=[], radio=RADIO) as mesh:
+            for name in "ab":
+                radios.append(medium.station_radio(mesh.lab[name].namespace, AP))
+                running.append(_access_point(mesh.lab[name], directory))
+            running.append(_supplicant(mesh.station, directory, key_mgmt))
+            yield mesh
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+        for radio in radios:
+            radio.give_back()
+
+
+def _access_point(node: Node, directory: Path) -> subprocess.Popen[bytes]:
+    """Start hostapd as its unit does."""
+    secret = directory / f"credentials-{node.name}"
+    secret.mkdir(mode=0o700)
+    (secret / "meshsec.access-password").write_text(PASSWORD, encoding="ascii")
+    (secret / "meshsec.access-password").chmod(0o600)
+    argv = [programs.meshsec(), "--config", str(node.config), "export", "hostapd"]
+    written = node.run("env", f"CREDENTIALS_DIRECTORY={secret}", *argv).stdout
+    config = directory / f"hostapd-{node.name}.conf"
+    config.touch(mode=0o600)
+    config.write_text(written, encoding="utf-8")
+    return _started(node.namespace, node.logs / "hostapd.log", "hostapd", str(config))
+
+
+def _supplicant(station: Station, directory: Path, key_mgmt: str) -> subprocess.Popen[bytes]:
+    config = directory / "supplicant.conf"
+    config.write_text(_SUPPLICANT.format(directory=directory, key_mgmt=key_mgmt), encoding="ascii")
+    argv = ["wpa_supplicant", "-D", "nl80211", "-i", WLAN, "-c", str(config)]
+    return _started(station.namespace, directory / "supplicant.log", *argv)
+
+
+def _started(namespace: str, log: Path, *argv: str) -> subprocess.Popen[bytes]:
+    with log.open("ab") as output:
+        command = ["ip", "netns", "exec", namespace, *argv]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(os.environ))
