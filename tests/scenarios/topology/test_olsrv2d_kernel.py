@@ -8,6 +8,8 @@ from tests.lab.net import topology
 from tests.lab.node.routers import Mesh, Router, running
 
 CONVERGED = 60.0
+METRIC = "20"
+"""Priority of olsrv2d's routes to addresses of routers."""
 REPAIRED = 30.0
 """Seconds. An audit runs each second, and nothing else repairs."""
 
@@ -41,21 +43,21 @@ def test_a_deleted_route_of_ours_comes_back(mesh: Mesh) -> None:
 def test_a_route_that_replaced_ours_is_replaced_again(mesh: Mesh) -> None:
     a, before = mesh["a"], _snapshot(mesh["a"])
     repaired = a.counter("routes_repaired")
-    a.ip("-4", "route", "replace", mesh["c"].ipv4, "dev", "lo", "metric", "2")
-    a.ip("-6", "route", "replace", mesh["c"].ipv6, "dev", "lo", "metric", "2", "proto", "100")
+    a.ip("-4", "route", "replace", mesh["c"].ipv4, "dev", "lo", "metric", METRIC)
+    a.ip("-6", "route", "replace", mesh["c"].ipv6, "dev", "lo", "metric", METRIC, "proto", "100")
     _wait_repaired(a, repaired)
     a.wait_for("routes as before", lambda: _snapshot(a) == before, REPAIRED)
-    assert not [route for route in a.kernel.routes("metric", "2") if route["dev"] == "lo"]
+    assert not [route for route in a.kernel.routes("metric", METRIC) if route["dev"] == "lo"]
 
 
 def test_foreign_routes_are_never_touched() -> None:
     with Mesh(topology.line(["a", "b", "c"])) as mesh:
         a, c = mesh["a"], mesh["c"]
         foreign = [
-            ["-4", c.ipv4, "dev", "lo", "metric", "2", "proto", "static"],  # Where our route belongs.
+            ["-4", c.ipv4, "dev", "lo", "metric", METRIC, "proto", "static"],  # Where our route belongs.
             ["-4", mesh["b"].ipv4, "dev", "lo", "metric", "50", "proto", "static"],
             ["-6", mesh["b"].ipv6, "dev", "lo", "metric", "50", "proto", "100"],  # Our protocol with another metric.
-            ["-4", "10.200.0.0/16", "dev", "lo", "table", "77", "metric", "2", "proto", "100"],  # Another table.
+            ["-4", "10.200.0.0/16", "dev", "lo", "table", "77", "metric", METRIC, "proto", "100"],  # Another table.
         ]
         for family, *route in foreign:
             a.ip(family, "route", "add", *route)
@@ -82,7 +84,7 @@ def test_after_kill_the_routes_stay_and_the_next_one_adopts_them(mesh: Mesh) -> 
     b.daemon.kill()
     assert _snapshot(b) == before
     assert mesh["a"].reaches(mesh["c"])
-    stale = ["10.77.0.99", "via", "10.77.0.1", "dev", "mesh-a", "onlink", "metric", "2", "proto", "100"]
+    stale = ["10.77.0.99", "via", "10.77.0.1", "dev", "mesh-a", "onlink", "metric", METRIC, "proto", "100"]
     b.ip("route", "add", *stale)
     with_stale = _snapshot(b)
     b.start()

@@ -19,7 +19,7 @@ def test_a_line_of_three_routes_both_families_through_the_relay() -> None:
         mesh.wait_converged(CONVERGED)
         assert mesh["a"].reaches(mesh["c"])
         for route in mesh["a"].kernel.routes():
-            assert (route["metric"], route["dev"]) == (2, "mesh-b")
+            assert (route["metric"], route["dev"]) == (20, "mesh-b")
             assert route["prefsrc"] == (mesh["a"].ipv6 if ":" in route["dst"] else mesh["a"].ipv4)
 
 
