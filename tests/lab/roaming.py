@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -202,4 +203,12 @@ def roaming(label: str, station: Callable[[Lab], Station] | None = None, **acces
             for other in trusting:
                 if other is not node:
                     node.wait_protected(other)
+        for name, nearest in (("a", "g"), ("b", "h")):
+            node = lab[name]
+            node.wait_for(f"the way out through {nearest}", partial(_leaves_by, node, nearest), 90)
         yield Roaming(lab, outside, made, uplinks)
+
+
+def _leaves_by(node: Node, gateway: str) -> bool:
+    ways = {one["network"]: one["peer"] for one in node.control.ask("status")["networks"]}
+    return [ways.get(default) for default in DEFAULTS] == [gateway] * len(DEFAULTS)
