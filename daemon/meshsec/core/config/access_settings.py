@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from meshsec.core.config.kinds import InterfaceName, IpAddress, NodeName, Prefix
-from meshsec.core.config.radio_settings import SSID_MAX, country, ssid
+from meshsec.core.config.radio_settings import SSID_MAX, country_code, ssid_text
 from meshsec.core.values.definition import Once, Rule, Wrong
 
 NEEDS_OLSRV2D = "with routing.daemon = 'olsrv2d' only, which says at once where a client is"
@@ -33,7 +33,7 @@ class AccessRadio(Struct, frozen=True):
     interface: Annotated[InterfaceName, Meta(description="the wireless interface")]
     ssid: Annotated[
         str,
-        Rule(f"a text of 1 to {SSID_MAX} octets of UTF-8, printable", ssid),
+        Rule(f"a text of 1 to {SSID_MAX} octets of UTF-8, printable", ssid_text),
         Meta(description="the name of the network, the same on all access nodes"),
     ]
     frequency: Annotated[int, Meta(ge=2412, le=5885, description="centre of the 20 MHz channel", extra={"unit": "MHz"})]
@@ -42,7 +42,7 @@ class AccessRadio(Struct, frozen=True):
     ] = AccessSecurity.MIXED
     country: Annotated[
         str | None,
-        Rule("two letters of ISO 3166-1, such as 'DE'", country),
+        Rule("two letters of ISO 3166-1, such as 'DE'", country_code),
         Meta(
             description="two letters of ISO 3166-1: the regulatory domain asked for", extra={"default": "the kernel's"}
         ),

@@ -33,14 +33,14 @@ class Mode(StrEnum):
     VHT80 = "VHT80"
 
 
-def ssid(value: object) -> str:
+def ssid_text(value: object) -> str:
     """Return a name of a network. Raises ValueError."""
     if not isinstance(value, str) or not 1 <= len(value.encode()) <= SSID_MAX or not value.isprintable():
         raise ValueError
     return value
 
 
-def country(value: object) -> str:
+def country_code(value: object) -> str:
     """Return a country's code in capitals. Raises ValueError."""
     if not isinstance(value, str) or len(value) != 2 or not value.isascii() or not value.isalpha():
         raise ValueError
@@ -58,7 +58,7 @@ class RadioSettings(Struct, frozen=True):
 
     mesh_id: Annotated[
         str,
-        Rule(f"a text of 1 to {SSID_MAX} octets of UTF-8, printable", ssid),
+        Rule(f"a text of 1 to {SSID_MAX} octets of UTF-8, printable", ssid_text),
         Meta(description="the mesh's name: 1 to 32 octets of printable UTF-8, the same on all nodes"),
     ]
     frequency: Annotated[
@@ -80,7 +80,7 @@ class RadioSettings(Struct, frozen=True):
     mode: Annotated[Mode, Meta(description="channel width and modulation, the same on all nodes")] = Mode.HT20
     country: Annotated[
         str | None,
-        Rule("two letters of ISO 3166-1, such as 'DE'", country),
+        Rule("two letters of ISO 3166-1, such as 'DE'", country_code),
         Meta(
             description="two letters of ISO 3166-1: the regulatory domain asked for", extra={"default": "the kernel's"}
         ),
