@@ -273,7 +273,7 @@ def test_a_message_arrives_as_it_was_sent_and_fits_into_any_link() -> None:
     client = Client(MAC, LONG, NUMBER_MAX, (FIRST, *(LONG + number for number in range(PER_CLIENT[6]))))
     claim = messages.claim(client, asks=True)
     portions = [*messages.portions(MAC, 3, FLOWS)]
-    sent: list[messages.Message] = [claim, messages.Answer(MAC, 3), *portions]
+    sent: list[messages.Message] = [messages.Hello(), claim, messages.Answer(MAC, 3), *portions]
     for message in sent:
         octets = messages.encode(message)
         assert len(octets) <= messages.SIZE_MAX

@@ -73,11 +73,15 @@ class AccessSide:
         self._sightings = Path(paths.sightings_socket)
         self._heard_at = float("-inf")
         self._hosts = ""
+        self.enabled = bool(settings.networks)
+        """Whether this node is an access node."""
         self._loop = asyncio.get_running_loop()
         reserved = [one.ip for one in addresses_of(settings.networks)]
         self.clients = Clients(own, settings.networks, reserved, settings.clients)
         self.kernel = AccessKernel(settings, own)
-        self.talk = AccessTalk(own, Listeners(self._claimed, self._flows, self._moved, self._answered), uses.spawn)
+        self.talk = AccessTalk(
+            own, Listeners(self._greeted, self._claimed, self._flows, self._moved, self._answered), uses.spawn
+        )
         self._waiting: dict[str, tuple[int, IPv6Address, float]] = {}
         """By MAC address: the claim that a former node is to answer, that node, and until when packets wait."""
         self._handing: dict[Address, tuple[IPv6Address, float]] = {}
@@ -91,11 +95,6 @@ class AccessSide:
         """How often a client was refused something, by its MAC address and the reason."""
         self.problem = ""
         """Why clients or other access nodes are not heard."""
-
-    @property
-    def enabled(self) -> bool:
-        """Whether this node is an access node."""
-        return bool(self.settings.networks)
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -127,8 +126,9 @@ class AccessSide:
         fresh = reached - self.talk.peers
         self.talk.peers = reached
         if fresh:
-            for client in self.clients:
-                (self.talk.say if client.node == self._own else self.talk.mention)(client, fresh)
+            self.talk.greet(fresh)
+            for client in self.clients.served:
+                self.talk.say(client, fresh)
         if self._handing:
             self._dirty.set()
 
@@ -156,6 +156,10 @@ class AccessSide:
                 return
             _log.warning("access: the client %s is refused: %s", refused.mac, refused.reason)
         self.refused[refused] = self.refused.get(refused, 0) + 1
+
+    def _greeted(self, peer: IPv6Address) -> None:
+        for client in self.clients:
+            self.talk.mention(client, [peer])
 
     def _claimed(self, client: Client, peer: IPv6Address) -> None:
         for change in self.clients.heard(client, peer, self._loop.time()):

@@ -9,12 +9,13 @@ from typing import NamedTuple
 from meshsec.adapters.sockets.access_peers import AccessPeers, access_peers
 from meshsec.core.access import messages
 from meshsec.core.access.clients import Client
-from meshsec.core.access.messages import Answer, Claim, Flow, Flows, Message, MessageError
+from meshsec.core.access.messages import Answer, Claim, Flow, Flows, Hello, Message, MessageError
 
 FIRST = 0.03
 """Seconds to the first repetition; each next one takes twice as long."""
 TRIES = 9
 """After these, 15 s later, the peer gets the claim with the next one of all."""
+GREET_AGAIN = 2.0
 ANSWERING_MAX = 16
 """Claims to which an answer is being prepared."""
 
@@ -22,6 +23,7 @@ ANSWERING_MAX = 16
 class Listeners(NamedTuple):
     """Who takes what comes."""
 
+    greeted: Callable[[IPv6Address], None]
     claimed: Callable[[Client, IPv6Address], None]
     flows: Callable[[str, IPv6Address], Awaitable[list[Flow]]]
     """Returns the flows of a client that has moved to a peer."""
@@ -76,6 +78,16 @@ class AccessTalk:
         self._repeat()
         self._woken.set()
 
+    def greet(self, peers: Iterable[IPv6Address]) -> None:
+        """Ask peers which clients they know of, and once more in case that is lost."""
+        asked = tuple(peers)
+        for seconds in (0.0, GREET_AGAIN):
+            self._loop.call_later(seconds, self._greet, asked)
+
+    def _greet(self, peers: Iterable[IPv6Address]) -> None:
+        for peer in peers:
+            self._send(peer, Hello())
+
     def mention(self, client: Client, peers: Iterable[IPv6Address]) -> None:
         """Tell peers of a client once."""
         for peer in peers:
@@ -107,6 +119,8 @@ class AccessTalk:
 
     def _take(self, peer: IPv6Address, message: Message) -> None:
         match message:
+            case Hello():
+                self._listeners.greeted(peer)
             case Claim():
                 self._listeners.claimed(message.client(), peer)
                 if message.asks and self._answering < ANSWERING_MAX:

@@ -3,6 +3,7 @@
 =======  ========================================================================================================
 message  meaning
 =======  ========================================================================================================
+hello    the sender asks for all clients that the other knows of
 claim    who serves a client; with ``asks``, the sender wants an answer
 flows    the gateways of some of the client's flows, from the node that served it
 answer   the claim was taken; all flows have been sent
@@ -74,6 +75,10 @@ class Claim(msgspec.Struct, frozen=True, tag="claim", forbid_unknown_fields=True
             raise MessageError(str(error)) from error
 
 
+class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True):
+    """The sender has begun anew, and knows none of the receiver's clients."""
+
+
 class Answer(msgspec.Struct, frozen=True, tag="answer", forbid_unknown_fields=True):
     """The sender has taken a claim."""
 
@@ -101,7 +106,7 @@ class Flows(msgspec.Struct, frozen=True, tag="flows", forbid_unknown_fields=True
             raise MessageError(str(error)) from error
 
 
-Message = Claim | Answer | Flows
+Message = Hello | Claim | Answer | Flows
 
 _decoder = msgspec.msgpack.Decoder(Message)
 
