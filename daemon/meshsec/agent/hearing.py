@@ -15,7 +15,8 @@ from meshsec.adapters.sockets.sightings import Teller
 from meshsec.core.access.shared_address import DEVICE
 
 LOOK = 2.0
-"""Seconds between two looks whether the bridge is still the one that is heard; each is told to meshsecd."""
+"""Seconds between two looks whether the bridge is still the one that is heard. At each look meshsecd gets a sign of
+life."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""What dnsmasq and hostapd are told of clients."""
+"""The configurations of dnsmasq and hostapd."""
 
 from ipaddress import IPv6Address, ip_address, ip_network
 

@@ -20,7 +20,9 @@ FIRST, SECOND = IPv4Address("10.130.0.5"), IPv6Address("fd00:1::5")
 
 
 def node(own: IPv6Address, most: int = 4) -> Clients:
-    return Clients(own, NETWORKS, OURS, most)
+    made = Clients(own, NETWORKS, OURS, most)
+    made.nodes = frozenset({A, B, C} - {own})
+    return made
 
 
 def sighted(clients: Clients, address: Address | None = FIRST, now: float = 0.0, mac: str = MAC) -> Client:
@@ -182,6 +184,19 @@ def test_clients_that_have_left_are_forgotten_by_all() -> None:
     sighted(b, FIRST, FORGET, OTHER)
     assert a.forget(2 * FORGET) == []
     assert [*a] == []
+
+
+def test_the_address_of_a_forgotten_client_is_free() -> None:
+    a, b = node(A), node(B)
+    b.heard(sighted(a), A, 0.0)
+    assert b.forget(FORGET) == []
+    assert sighted(b, FIRST, FORGET, OTHER).addresses == (FIRST,)
+
+
+def test_nobody_but_an_access_node_serves_a_client() -> None:
+    b, stranger = node(B), IPv6Address("fc00::9")
+    assert b.heard(Client(MAC, stranger, 1, (FIRST,)), A, 0.0) == []
+    assert [*b] == []
 
 
 def test_a_client_that_is_seen_or_told_of_is_not_forgotten() -> None:

@@ -34,8 +34,8 @@ _UNICAST, _UNREACHABLE = 1, 7
 _PERMANENT = 0x80
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _NODAD_NOPREFIXROUTE = 0x02 | 0x200
-_ARP = {3: 1, 25: 1, 6: 0}
-"""IPV4_DEVCONF_PROXY_ARP, the same for one's own link (_PVLAN), and _SEND_REDIRECTS (linux/ip.h)."""
+_ARP = {"proxy_arp": (3, 1), "proxy_arp_pvlan": (25, 1), "send_redirects": (6, 0)}
+"""Settings of the bridge (IPV4_DEVCONF_* of linux/ip.h): number and wanted value."""
 _IFLA_AF_SPEC, _IFLA_INET_CONF = 26, 1
 _HEADER = struct.Struct("=IHHII")
 _IFINFOMSG = struct.Struct("=BxHiII")
@@ -65,17 +65,20 @@ async def set_bridge(
     """Make the bridge as far as it is not there. Return the ports that do not exist (yet). Raises ``ClientsError``."""
     async with route_socket(ClientsError) as ipr:
         index = await _bridge(ipr, device, mac)
+        present = {one.get("address") async for one in await ipr.addr("dump", index=index)}
         for one in addresses:
-            request = ipr.addr(
-                "replace", index=index, address=str(one.ip), prefixlen=one.network.prefixlen, flags=_NODAD_NOPREFIXROUTE
-            )
-            await _asked(request, f"address {one} on {device}")
+            if str(one.ip) not in present:
+                length = one.network.prefixlen
+                request = ipr.addr(
+                    "add", index=index, address=str(one.ip), prefixlen=length, flags=_NODAD_NOPREFIXROUTE
+                )
+                await _asked(request, f"address {one} on {device}")
         links = {link.get("ifname"): link async for link in await ipr.link("dump")}
         for name, link in links.items():
             if name in ports and link.get("master") != index:
                 request = ipr.link("set", index=link["index"], master=index, state="up")
                 await _asked(request, f"link set {name} master {device}")
-            if name in ports or link.get("master") == index:
+            if (name in ports or link.get("master") == index) and not _is_isolated(link):
                 await _asked(ipr.brport("set", index=link["index"], isolated=1), f"isolated port {name}")
         return tuple(name for name in ports if name not in links)
 
@@ -140,7 +143,9 @@ async def _index(ipr: Any, device: str) -> int | None:
 
 
 async def _bridge(ipr: Any, device: str, mac: str) -> int:
-    """Return the index of the bridge. What is as it ought to be is not set again: that would flush its neighbours."""
+    """Return the index of the bridge. What is as it ought to be is not set again: that would flush its neighbours, and
+    be a change of an interface, which brings meshsecd here.
+    """
     link = await _link(ipr, device)
     if link is None:
         made = ipr.link("add", ifname=device, kind="bridge", address=mac, br_mcast_snooping=0, br_forward_delay=0)
@@ -153,8 +158,21 @@ async def _bridge(ipr: Any, device: str, mac: str) -> int:
         await _asked(ipr.link("set", index=index, address=mac), f"link set {device} address {mac}")
     if not link["flags"] & _IFF_UP:
         await _asked(ipr.link("set", index=index, state="up"), f"link set {device} up")
-    _set_arp(index)
+    if not _answers_arp(link):
+        _set_arp(index)
     return index
+
+
+def _answers_arp(link: Any) -> bool:
+    families = link.get_attr("IFLA_AF_SPEC")
+    found = families.get_attr("AF_INET") if families is not None else None
+    return found is not None and all(found[name] == value for name, (_, value) in _ARP.items())
+
+
+def _is_isolated(link: Any) -> bool:
+    info = link.get_attr("IFLA_LINKINFO")
+    data = info.get_attr("IFLA_INFO_SLAVE_DATA") if info is not None else None
+    return data is not None and bool(data.get_attr("IFLA_BRPORT_ISOLATED"))
 
 
 async def _hosts(ipr: Any, index: int) -> frozenset[Host]:
@@ -236,7 +254,7 @@ def _prefix(host: Host) -> str:
 
 def _set_arp(index: int) -> None:
     """Answer ARP requests of clients for others, also for those on the same bridge."""
-    settings = b"".join(_attribute(number, struct.pack("=I", value)) for number, value in _ARP.items())
+    settings = b"".join(_attribute(number, struct.pack("=I", value)) for number, value in _ARP.values())
     nested = _attribute(_IFLA_AF_SPEC, _attribute(socket.AF_INET, _attribute(_IFLA_INET_CONF, settings)))
     body = _IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + nested
     flags = NLM_F_REQUEST | NLM_F_ACK

@@ -1,5 +1,6 @@
 """Read the flows that have a gateway's mark from the kernel's connection tracking (ctnetlink)."""
 
+import asyncio
 import socket
 from collections.abc import Collection, Mapping
 from ipaddress import IPv6Address, ip_address
@@ -15,6 +16,9 @@ _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _OURS = 0xFFFF0000
 """The bits that all marks of flows share."""
 _PROTOCOLS = (6, 17)
+_PORTION, _READ_MAX = 64, 16384
+"""Entries that are read in one turn of the loop, and at most. A gateway that is an access node, too, reads all of its
+flows, because those that leave here have no mark."""
 
 
 class FlowsError(OSError):
@@ -40,9 +44,14 @@ async def flows_of(clients: Collection[Address], gateways: Mapping[int, IPv6Addr
 async def _read(version: int, gateways: Mapping[int, IPv6Address]) -> list[Flow]:
     """Return the flows with a gateway. The kernel leaves out those without a mark, as far as none of them counts."""
     match = {} if 0 in gateways else {"mark": BASE, "mark_mask": _OURS}
-    found = []
+    found, seen = list[Flow](), 0
     async with AsyncNFCTSocket(nfgen_family=_FAMILIES[version]) as tracking:  # type: ignore[no-untyped-call]
         async for entry in await tracking.dump(**match):
+            seen += 1
+            if seen % _PORTION == 0:
+                await asyncio.sleep(0)  # others have their turn while a gateway's thousands of flows are read
+            if seen > _READ_MAX:
+                break
             gateway = gateways.get(entry.get_attr("CTA_MARK") or 0)
             flow = _flow(entry.get_attr("CTA_TUPLE_ORIG"), gateway) if gateway else None
             if flow is not None:

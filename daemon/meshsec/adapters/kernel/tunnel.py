@@ -33,8 +33,8 @@ PROTOCOL = 102
 METRIC = 32768
 """Priority of the routes to networks, behind those of DHCP, router advertisements and operators."""
 CLIENT_METRIC = 10
-"""Priority of the routes to single clients: before olsrv2d's, which lead there in the clear, and behind those to
-clients that are at this node (clients.py)."""
+"""Priority of the routes to single addresses, as clients have: before olsrv2d's, which lead there in the clear, and
+behind those to clients that are at this node (clients.py)."""
 NETWORK_ID = 1
 """VNI of all packets: the outer addresses say whose they are."""
 
@@ -119,18 +119,23 @@ async def others(networks: Collection[Network], device: str, router: int) -> tup
     """Return the routes of others that lead into these networks past the device. Raises ``TunnelError``.
 
     ``router`` is the routing daemon's protocol number. A default route among ``networks`` has the routing daemon's
-    alone: others of this node's own may well come before it.
+    alone: others of this node's own may well come before it. A route behind one through the tunnel leads nowhere.
     """
     async with route_socket(TunnelError) as ipr:
         names = {link["index"]: str(link.get("ifname")) async for link in await ipr.link("dump")}
-        found = set()
+        found = dict[OtherRoute, int]()
+        tunnelled = dict[Network, int]()
         for version, family in _FAMILIES.items():
             async for message in await ipr.route("dump", family=family, table=_MAIN):
                 interface = names.get(message.get("oif"), "no interface")
                 other = OtherRoute(_destination(message, version), interface, message["proto"] == router)
-                if interface != device and any(_is_past(other, one) for one in networks):
-                    found.add(other)
-    return tuple(sorted(found, key=str))
+                priority = message.get("priority") or 0
+                if interface == device:
+                    tunnelled[other.destination] = priority
+                elif any(_is_past(other, one) for one in networks):
+                    found[other] = min(priority, found.get(other, priority))
+    past = (one for one, priority in found.items() if priority <= tunnelled.get(one.destination, priority))
+    return tuple(sorted(past, key=str))
 
 
 def _is_past(route: OtherRoute, network: Network) -> bool:

@@ -88,7 +88,10 @@ class Olsrd2Networks:
         return _uptime(text)
 
     def details(self) -> list[str]:
-        """Return the commands that show the sections of others, if some of ours must go; see the module."""
+        """Return the commands that show the sections of others, if some of ours must go.
+
+        olsrd2 then removes all sections, and those of others are set again.
+        """
         if not self._superfluous():
             return []
         return [f"config get olsrv2_lan[{name}].{key}" for name in self._foreign() for key in _KEYS]

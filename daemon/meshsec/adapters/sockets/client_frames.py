@@ -34,20 +34,17 @@ _DISCOVERY = (
 """A program of the classic packet filter: code, jumps if true and false, value."""
 _GIVEN = (
     (0x28, 0, 0, 0xFFFFF000),  # the protocol of the frame (SKF_AD_PROTOCOL)
-    (0x15, 0, 7, 0x0800),  # IPv4, or else nothing
+    (0x15, 0, 6, 0x0800),  # IPv4, or else nothing
     (0x30, 0, 0, 9),
-    (0x15, 0, 5, 17),  # UDP
+    (0x15, 0, 4, 17),  # UDP
     (0xB1, 0, 0, 0),  # the length of the IPv4 header
     (0x48, 0, 0, 0),
-    (0x15, 0, 2, 67),  # from the port of DHCP servers
+    (0x15, 0, 1, 67),  # from the port of DHCP servers
     (0x06, 0, 0, 1500),
-    (0x06, 0, 0, 0),
     (0x06, 0, 0, 0),
 )
 _ALL = 3
 """ETH_P_ALL: what this node sends, too."""
-
-
 _FILTERS = {IPV6: _DISCOVERY, _ALL: _GIVEN}
 
 

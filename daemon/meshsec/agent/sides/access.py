@@ -3,7 +3,7 @@
 The path of a move: an access point says that a client has come, ``_sighted`` takes it over and tells the other access
 nodes, and the way to it is set at once. The node that served it answers with the gateways of its flows, and forwards
 what still comes to the new one. Packets of the client itself wait for that answer, at most ``PATIENCE``, so that no
-flow begins anew at another gateway.
+flow is taken for a new one, which another gateway would translate.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from meshsec.core.config.access_settings import AccessSettings
 from meshsec.core.config.settings import Paths
 from meshsec.core.formats import dnsmasq
 from meshsec.core.networks.outside import is_outside
-from meshsec.core.values.model import Address, peer_name
+from meshsec.core.values.model import Address, Network, peer_name
 
 PATIENCE = 0.15
 """Seconds for which a client's packets wait for the answer of the node that served it."""
@@ -47,11 +47,8 @@ KEPT_FLOW = 600.0
 PERIOD = 60.0
 """Seconds between two tellings of all clients, and after which leftovers are looked for."""
 AGAIN = 5.0
-SILENT = 15.0
-"""Seconds without a sign of life after which nobody hears clients."""
 REFUSALS_MAX = 64
-"""Refusals that are logged and shown: a flood of them fills neither. They begin anew each ``PERIOD``."""
-_DEAF = "nobody hears clients: `systemctl start meshsec-clients` starts the program that does"
+"""Refusals that are logged and shown: a flood of them fills neither. A full list is emptied each ``PERIOD``."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +56,7 @@ _log = logging.getLogger(__name__)
 class Uses(NamedTuple):
     """What the side uses of the agent."""
 
-    announce: Callable[[Iterable[Address]], None]
+    announce: Callable[[Iterable[Network]], None]
     post: Callable[[Event], None]
     spawn: Callable[[Coroutine[None, None, None]], None]
 
@@ -71,7 +68,8 @@ class AccessSide:
         self.settings, self._own, self.known, self._uses = settings, own, known, uses
         self._hosts_file = Path(paths.run) / "access" / "clients"
         self._sightings = Path(paths.sightings_socket)
-        self._heard_at = float("-inf")
+        self.heard_at = float("-inf")
+        """When the process that hears clients gave its last sign of life."""
         self._hosts = ""
         self.enabled = bool(settings.networks)
         """Whether this node is an access node."""
@@ -93,8 +91,8 @@ class AccessSide:
         self._dirty = asyncio.Event()
         self.refused: dict[tuple[str, str], int] = {}
         """How often a client was refused something, by its MAC address and the reason."""
-        self.problem = ""
-        """Why clients or other access nodes are not heard."""
+        self.failures: dict[str, str] = {}
+        """What is wrong with each part of this side; empty where nothing is."""
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -106,8 +104,8 @@ class AccessSide:
             self._sighted(Sighting(one.mac, one.address))
         self._dirty.set()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keep(self._hear))
-            tasks.create_task(self._keep(self.talk.run))
+            tasks.create_task(self._keep("clients", self._hear))
+            tasks.create_task(self._keep("access nodes", self.talk.run))
             tasks.create_task(self._follow())
             tasks.create_task(self._tell_all())
             tasks.create_task(watch(netlink.ruleset_changes, self.kernel.settle))
@@ -117,12 +115,14 @@ class AccessSide:
         """Update which access nodes are in reach, after each of the engine's turns."""
         if not self.enabled:
             return
-        reached = frozenset(
-            channel.card.address
+        nodes = {
+            channel.card.address: channel.state
             for channel in channels
-            if channel.card and channel.own in {None, self.known.node} and channel.state is State.PROTECTED
+            if channel.card and channel.own in {None, self.known.node}
             if peer_name(channel.title) in self.settings.peers
-        )
+        }
+        self.clients.nodes = frozenset(nodes)
+        reached = frozenset(address for address, state in nodes.items() if state is State.PROTECTED)
         fresh = reached - self.talk.peers
         self.talk.peers = reached
         if fresh:
@@ -134,12 +134,13 @@ class AccessSide:
 
     # --- what comes in ---
 
-    async def _hear(self) -> None:
+    async def _hear(self, on_ready: Callable[[], None]) -> None:
         with sightings(self._sightings, self._told):
+            on_ready()
             await asyncio.Event().wait()
 
     def _told(self, sighting: Sighting | None) -> None:
-        self._heard_at = self._loop.time()
+        self.heard_at = self._loop.time()
         if sighting is not None:
             self._sighted(sighting)
 
@@ -234,7 +235,8 @@ class AccessSide:
             self._loop.call_later(AGAIN, self._dirty.set)
         here = dict.fromkeys((one for client in served for one in client.addresses), self._own)
         self._uses.post(ClientsSet({host(address): node for address, node in (elsewhere | here).items()}))
-        self._uses.announce([*here, *self._leaving])
+        addresses = dict.fromkeys((*here, *self._leaving))
+        self._uses.announce([*self.settings.networks, *map(host, addresses)])
         await self._write_hosts()
 
     def _prune(self, now: float) -> None:
@@ -255,12 +257,14 @@ class AccessSide:
         text = dnsmasq.hosts(self.clients)
         if text == self._hosts:
             return
-        self._hosts = text
         try:
             files.make_directory(self._hosts_file.parent)
             await asyncio.to_thread(files.write, self._hosts_file, text.encode(), 0o644)
         except files.FileError as error:
-            self.kernel.problem = str(error)
+            self._fails("addresses", str(error))
+        else:
+            self._hosts = text
+            self._fails("addresses", "")
 
     async def _tell_all(self) -> None:
         """Say from time to time who is here, and forget who has left."""
@@ -274,20 +278,17 @@ class AccessSide:
                 self.talk.mention(client, self.talk.peers)
             self._dirty.set()
 
-    async def _keep(self, part: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Run a part, and again after a failure."""
+    async def _keep(self, name: str, part: Callable[[Callable[[], None]], Coroutine[None, None, None]]) -> None:
+        """Run a part, and again after a failure. It calls back when it works."""
         while True:
             try:
-                await part()
+                await part(lambda: self._fails(name, ""))
             except (SightingsError, AccessPeersError) as error:
-                if str(error) != self.problem:
-                    _log.warning("access: %s", error)
-                self.problem = str(error)
+                self._fails(name, str(error))
             await asyncio.sleep(AGAIN)
 
-    @property
-    def problems(self) -> list[str]:
-        """Return why clients are not served as they ought to be."""
-        deaf = _DEAF if self.enabled and self._loop.time() - self._heard_at > SILENT else ""
-        lacking = (f"there is no interface {one}" for one in self.kernel.lacking)
-        return [*dict.fromkeys(filter(None, (self.kernel.problem, self.problem, deaf, *lacking)))]
+    def _fails(self, name: str, problem: str) -> None:
+        """Note what is wrong with a part; empty: nothing."""
+        if problem and problem != self.failures.get(name):
+            _log.warning("access: %s", problem)
+        self.failures[name] = problem

@@ -54,9 +54,10 @@ class AccessTalk:
         self.peers: frozenset[IPv6Address] = frozenset()
         """Who may speak of clients, and is in reach."""
 
-    async def run(self) -> None:
+    async def run(self, on_ready: Callable[[], None]) -> None:
         """Repeat what is not answered until cancelled. Raises AccessPeersError if the port cannot be had."""
         self._socket = await access_peers(self._own, self._heard)
+        on_ready()
         try:
             while True:
                 self._woken.clear()

@@ -1,17 +1,30 @@
 """What people and programs are shown of an access node."""
 
+import asyncio
 from typing import Any
 
 from meshsec.agent.sides.access import AccessSide
 from meshsec.core.explain.findings import Check, Level
+
+SILENT = 15.0
+"""Seconds without a sign of life after which nobody hears clients."""
+_DEAF = "nobody hears clients: `systemctl start meshsec-clients` starts the program that does"
+
+
+def problems(side: AccessSide) -> list[str]:
+    """Return why clients are not served as they ought to be."""
+    silence = asyncio.get_running_loop().time() - side.heard_at
+    deaf = _DEAF if side.enabled and silence > SILENT else ""
+    lacking = (f"there is no interface {one}" for one in side.kernel.lacking)
+    return [*dict.fromkeys(filter(None, (side.kernel.problem, *side.failures.values(), deaf, *lacking)))]
 
 
 def checks(side: AccessSide) -> list[Check]:
     """Return doctor's check; none of a node that is no access node."""
     if not side.enabled:
         return []
-    if side.problems:
-        return [Check("clients", Level.WARN, "; ".join(side.problems), "`meshsec clients`, docs/guide/access.md")]
+    if found := problems(side):
+        return [Check("clients", Level.WARN, "; ".join(found), "`meshsec clients`, docs/guide/access.md")]
     return [Check("clients", Level.OK, f"{len(side.clients.served)} here, {side.settings.clients} at most")]
 
 
@@ -36,5 +49,5 @@ def view(side: AccessSide) -> dict[str, Any]:
         "clients": sorted(clients, key=lambda one: (not one["here"], one["mac"])),
         "refused": [{"mac": mac, "reason": why, "count": n} for (mac, why), n in sorted(side.refused.items())],
         "nodes": sorted(names.get(one, str(one)) for one in side.talk.peers),
-        "problems": side.problems,
+        "problems": problems(side),
     }

@@ -9,10 +9,9 @@ from meshsec.adapters.kernel import netlink
 from meshsec.adapters.routing.mapped import LocalNetwork
 from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
-from meshsec.core.channels.desired import host
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings
-from meshsec.core.values.model import Address, Card, Network
+from meshsec.core.values.model import Card, Network
 from meshsec.core.values.refusals import Refusal
 from meshsec.core.values.topology import Topology
 
@@ -44,7 +43,7 @@ class Routing:
     def __init__(self, settings: RoutingSettings, post: Callable[[Event], None]) -> None:
         self._post = post
         self._networks: tuple[AttachedNetwork, ...] | None = None
-        self._clients: tuple[Address, ...] | None = None
+        self._clients: tuple[Network, ...] | None = None
         self._olsrd2: Olsrd2 | None = None
         self._router: _Router
         if settings.daemon is RoutingDaemon.OLSRD2:
@@ -75,9 +74,9 @@ class Routing:
         self._networks = tuple(networks)
         self._announce()
 
-    def announce_clients(self, addresses: Iterable[Address]) -> None:
-        """Set the clients' addresses that the router announces."""
-        self._clients = tuple(addresses)
+    def announce_clients(self, networks: Iterable[Network]) -> None:
+        """Set the networks of clients, and the addresses of those who are here, that the router announces."""
+        self._clients = tuple(networks)
         self._announce()
 
     def _announce(self) -> None:
@@ -85,7 +84,7 @@ class Routing:
         if self._networks is None or self._clients is None:
             return
         networks = [LocalNetwork(one.prefix, one.distance, one.metric or 1) for one in self._networks]
-        self._router.announce([*networks, *(LocalNetwork(host(one), 1, 1) for one in self._clients)])
+        self._router.announce([*networks, *(LocalNetwork(one, 1, 1) for one in self._clients)])
 
     def unannounced(self) -> tuple[Network, ...]:
         """Return the networks behind this node that the router is to announce and does not."""

@@ -89,6 +89,8 @@ class Clients:
         nodes in them, and ``most`` is the largest number of clients of one node.
         """
         self._own, self._networks, self._reserved, self._most = own, networks, reserved, most
+        self.nodes: frozenset[IPv6Address] = frozenset()
+        """The other access nodes: nobody else serves a client."""
         self._kept: dict[str, _Kept] = {}
         self._holders: dict[Address, str] = {}
 
@@ -126,12 +128,14 @@ class Clients:
     def heard(self, client: Client, sender: IPv6Address, now: float) -> list[Change]:
         """Take the word of another access node. Return what changes; this node's own clients are to be told of."""
         kept = self._kept.get(client.mac)
+        if client.node != self._own and client.node not in self.nodes:
+            return []
         if kept is not None and client.rank <= kept.client.rank:
             if client == kept.client and client.node == sender:
                 kept.seen = now
             return []
         if client.node == self._own and kept is not None and self._is_served(kept):
-            # This node has begun to count anew since its start: it goes on from where the others are.
+            # This node has restarted and counts from one. It goes on from the number that the others know.
             return [self._keep(replace(kept.client, number=client.number + 1), now)]
         if kept is None and self._number_of(client.node) >= self._most:
             return []
@@ -152,6 +156,8 @@ class Clients:
                 changes.append(self._keep(replace(client, number=client.number + 1, addresses=()), now))
             else:
                 del self._kept[client.mac]
+                for address in client.addresses:
+                    del self._holders[address]
         return changes
 
     # --- parts ---

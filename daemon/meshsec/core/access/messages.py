@@ -76,7 +76,7 @@ class Claim(msgspec.Struct, frozen=True, tag="claim", forbid_unknown_fields=True
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello", forbid_unknown_fields=True):
-    """The sender has begun anew, and knows none of the receiver's clients."""
+    """The sender has started, or is in reach again, and asks which clients the receiver knows."""
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer", forbid_unknown_fields=True):

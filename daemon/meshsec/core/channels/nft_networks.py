@@ -178,7 +178,8 @@ def _from_elsewhere() -> list[str]:
 def _from_tunnel(behind: BehindNodes) -> list[str]:
     """A peer that may speak for a network in which another peer's address lies does not speak for that peer.
 
-    Another access node forwards to a client what it gets after that has moved here, whoever sent it.
+    A client may move here while packets for it still go to another access node. That node forwards them, whoever sent
+    them.
     """
     own = [f"meta mark . {family} saddr @hosts{version} accept" for family, version in _FAMILIES]
     own += [f"meta mark @serving {family} daddr @shared{version} accept" for family, version in _FAMILIES]

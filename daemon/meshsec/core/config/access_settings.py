@@ -112,8 +112,8 @@ class AccessSettings(Struct, frozen=True):
         Once("each address once"),
         Meta(
             max_length=4,
-            description="DNS resolvers that clients are told of, at most 4; without any, this node answers as its own "
-            "resolv.conf says",
+            description="DNS resolvers for clients, at most 4. Without any, this node answers them itself, by the "
+            "resolvers of its resolv.conf",
             extra={"allowed": "a list of at most 4 addresses, such as ['192.0.2.53']"},
         ),
     ] = ()

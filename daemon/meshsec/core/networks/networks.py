@@ -161,7 +161,7 @@ class Networks:
     def around(self, host: Network) -> Network | None:
         """Return the network for which somebody may speak and to which one address belongs; None if there is none.
 
-        A default route is no such network: a gateway leads out, and serves nobody's clients.
+        Default routes are left out: who may speak for one is a gateway, and has no clients by that.
         """
         named = (*self.tunnelled, *self.shared)
         lengths = {one.prefixlen for one in named if one.version == host.version and one.prefixlen}
