@@ -10,17 +10,16 @@ import os
 import socket
 import struct
 from collections.abc import Collection, Iterable
-from ipaddress import IPv4Interface, IPv6Address, IPv6Interface, ip_address
+from ipaddress import IPv4Interface, IPv6Address, IPv6Interface, ip_address, ip_network
 from typing import Any, NamedTuple
 
 from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST
 from pyroute2.netlink.rtnl import RTM_NEWROUTE, RTM_SETLINK
-from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-from meshsec.adapters.kernel.tunnel import encapsulation
+from meshsec.adapters.kernel.tunnel import through
 from meshsec.core.networks.networks import DEVICE as TUNNEL
 from meshsec.core.values.model import Address, Network
-from meshsec.rtnetlink import route_socket
+from meshsec.rtnetlink import answered, asked, route_socket
 
 PROTOCOL = 103
 """The rtnetlink protocol number of our routes to clients; all others are not ours."""
@@ -29,8 +28,7 @@ METRIC = 5
 _METRIC_OF_NONE = 65536
 """Behind the routes into the tunnel: what is nowhere is unreachable, and does not leave by a default route."""
 _IFF_UP = 0x1
-_MAIN = 254
-_UNICAST, _UNREACHABLE = 1, 7
+_UNREACHABLE = 7
 _PERMANENT = 0x80
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _NODAD_NOPREFIXROUTE = 0x02 | 0x200
@@ -203,19 +201,11 @@ async def _reach(ipr: Any, index: int, device: str, host: Host) -> None:
 
 async def _hand_over(ipr: Any, tunnel: int, handed: Handed, own: IPv6Address) -> None:
     """Replace a client's route at once: the one that the announcements ask for takes a little longer."""
-    address = handed.address
-    message = rtmsg()  # type: ignore[no-untyped-call]
-    message["family"], message["dst_len"] = _FAMILIES[address.version], address.max_prefixlen
-    message["table"], message["proto"], message["type"] = _MAIN, PROTOCOL, _UNICAST
-    message["attrs"] = [
-        ("RTA_DST", str(address)),
-        ("RTA_OIF", tunnel),
-        ("RTA_TABLE", _MAIN),
-        ("RTA_PRIORITY", METRIC),
-        *encapsulation(handed.node, own),
-    ]
+    message = through(ip_network(handed.address), handed.node, own, tunnel)
+    message["proto"] = PROTOCOL
+    message["attrs"].append(("RTA_PRIORITY", METRIC))
     flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
-    await _asked(_answered(ipr.nlm_request(message, RTM_NEWROUTE, flags)), f"route {address} to {handed.node}")
+    await _asked(answered(ipr.nlm_request(message, RTM_NEWROUTE, flags)), f"route {handed.address} to {handed.node}")
 
 
 async def _take_back(ipr: Any, index: int, handed: Collection[Address]) -> None:
@@ -232,12 +222,6 @@ async def _take_back(ipr: Any, index: int, handed: Collection[Address]) -> None:
                 oif=message.get("oif"),
             )
             await _asked(request, f"route del {destination}", gone=(errno.ESRCH,))
-
-
-async def _answered(request: Any) -> None:
-    """Read the kernel's answers to a request: its refusal is one of them."""
-    async for _ in await request:
-        pass
 
 
 async def _leave(ipr: Any, index: int, host: Host) -> None:
@@ -270,8 +254,4 @@ def _attribute(kind: int, contents: bytes) -> bytes:
 
 
 async def _asked(request: Any, what: str, gone: Collection[int] = ()) -> None:
-    try:
-        await request
-    except Exception as error:
-        if getattr(error, "code", None) not in gone:
-            raise ClientsError(f"{what}: {error}") from error
+    await asked(request, what, ClientsError, gone)

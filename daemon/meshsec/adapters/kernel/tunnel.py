@@ -20,7 +20,7 @@ from meshsec.core.channels.nft_networks import PORT
 from meshsec.core.networks.flow_marks import BASE, LAST
 from meshsec.core.values.model import Network
 from meshsec.core.values.networks import OtherRoute, TunnelRoute
-from meshsec.rtnetlink import route_socket
+from meshsec.rtnetlink import answered, asked, route_socket
 
 FORWARDED_TABLE = 222
 FLOWS_PRIORITY = 215
@@ -214,28 +214,35 @@ async def _change(ipr: Any, kind: int, route: TunnelRoute, index: int, own: Own)
     destination = route.destination
     source = own.address if destination.version == 6 else own.ipv4
     table = _table(route)
-    message = rtmsg()  # type: ignore[no-untyped-call]
-    message["family"], message["dst_len"] = _FAMILIES[destination.version], destination.prefixlen
-    message["table"] = table if table < 256 else _TABLE_IN_ATTRIBUTE
-    message["proto"], message["type"] = PROTOCOL, _UNICAST
-    message["attrs"] = [
-        *([("RTA_DST", str(destination.network_address))] if destination.prefixlen else []),
-        ("RTA_OIF", index),
-        ("RTA_TABLE", table),
+    message = through(destination, route.peer, own.address, index, table=table)
+    message["proto"] = PROTOCOL
+    message["attrs"] += [
         ("RTA_PRIORITY", _metric(destination)),
         *([("RTA_PREFSRC", str(source))] if source and not route.forwarded else []),
-        *encapsulation(route.peer, own.address),
     ]
     is_new = kind == RTM_NEWROUTE
     flags = NLM_F_REQUEST | NLM_F_ACK | (NLM_F_CREATE | NLM_F_REPLACE if is_new else 0)
     what = f"route {'replace' if is_new else 'del'} {destination} in table {table}, through the tunnel to {route.peer}"
-    await _asked(_answered(ipr.nlm_request(message, kind, flags)), what, gone=() if is_new else (errno.ESRCH,))
+    await _asked(answered(ipr.nlm_request(message, kind, flags)), what, gone=() if is_new else (errno.ESRCH,))
 
 
-def encapsulation(peer: IPv6Address, own: IPv6Address) -> list[tuple[str, object]]:
-    """Return the attributes of a route through the tunnel's device that lead to a peer."""
+def through(destination: Network, peer: IPv6Address, own: IPv6Address, index: int, table: int = _MAIN) -> Any:
+    """Return the message of a route through the tunnel to a peer, whose packets have the outer source ``own``.
+
+    ``index`` is the device's. Protocol number and priority are for the caller to add.
+    """
     outer = [("LWTUNNEL_IP6_ID", NETWORK_ID), (_OUTER_TARGET, str(peer)), (_OUTER_SOURCE, str(own))]
-    return [("RTA_ENCAP_TYPE", _ENCAP_IP6), ("RTA_ENCAP", {"attrs": outer})]
+    message = rtmsg()  # type: ignore[no-untyped-call]
+    message["family"], message["dst_len"] = _FAMILIES[destination.version], destination.prefixlen
+    message["table"], message["type"] = (table if table < 256 else _TABLE_IN_ATTRIBUTE), _UNICAST
+    message["attrs"] = [
+        *([("RTA_DST", str(destination.network_address))] if destination.prefixlen else []),
+        ("RTA_OIF", index),
+        ("RTA_TABLE", table),
+        ("RTA_ENCAP_TYPE", _ENCAP_IP6),
+        ("RTA_ENCAP", {"attrs": outer}),
+    ]
+    return message
 
 
 def _metric(destination: Network) -> int:
@@ -295,15 +302,5 @@ async def _change_rule(ipr: Any, command: str, rule: _Rule) -> None:
     await _asked(request, what, gone=(errno.EEXIST, errno.ENOENT))
 
 
-async def _answered(request: Any) -> None:
-    """Read the kernel's answers to a request: its refusal is one of them."""
-    async for _ in await request:
-        pass
-
-
 async def _asked(request: Any, what: str, gone: Collection[int] = ()) -> None:
-    try:
-        await request
-    except Exception as error:
-        if getattr(error, "code", None) not in gone:
-            raise TunnelError(f"{what}: {error}") from error
+    await asked(request, what, TunnelError, gone)

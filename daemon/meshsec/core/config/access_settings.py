@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from meshsec.core.config.kinds import InterfaceName, IpAddress, NodeName, Prefix
-from meshsec.core.config.radio_settings import SSID_MAX, country_code, ssid_text
+from meshsec.core.config.radio_settings import SSID_MAX, Country, ssid_text
 from meshsec.core.values.definition import Once, Rule, Wrong
 
 NEEDS_OLSRV2D = "with routing.daemon = 'olsrv2d' only, which says at once where a client is"
@@ -40,13 +40,7 @@ class AccessRadio(Struct, frozen=True):
     security: Annotated[
         AccessSecurity, Meta(description="how clients join: `sae`, or `mixed` with WPA2 for old ones")
     ] = AccessSecurity.MIXED
-    country: Annotated[
-        str | None,
-        Rule("two letters of ISO 3166-1, such as 'DE'", country_code),
-        Meta(
-            description="two letters of ISO 3166-1: the regulatory domain asked for", extra={"default": "the kernel's"}
-        ),
-    ] = None
+    country: Country = None
 
     @property
     def channel(self) -> int | None:

@@ -40,8 +40,7 @@ def ssid_text(value: object) -> str:
     return value
 
 
-def country_code(value: object) -> str:
-    """Return a country's code in capitals. Raises ValueError."""
+def _country(value: object) -> str:
     if not isinstance(value, str) or len(value) != 2 or not value.isascii() or not value.isalpha():
         raise ValueError
     return value.upper()
@@ -51,6 +50,13 @@ def _rate(value: object) -> float:
     if isinstance(value, bool) or value not in _RATES or not isinstance(value, int | float):
         raise ValueError
     return float(value)
+
+
+Country = Annotated[
+    str | None,
+    Rule("two letters of ISO 3166-1, such as 'DE'", _country),
+    Meta(description="two letters of ISO 3166-1: the regulatory domain asked for", extra={"default": "the kernel's"}),
+]
 
 
 class RadioSettings(Struct, frozen=True):
@@ -78,13 +84,7 @@ class RadioSettings(Struct, frozen=True):
         ),
     ]
     mode: Annotated[Mode, Meta(description="channel width and modulation, the same on all nodes")] = Mode.HT20
-    country: Annotated[
-        str | None,
-        Rule("two letters of ISO 3166-1, such as 'DE'", country_code),
-        Meta(
-            description="two letters of ISO 3166-1: the regulatory domain asked for", extra={"default": "the kernel's"}
-        ),
-    ] = None
+    country: Country = None
     mcast_rate: Annotated[
         float | None,
         Rule(f"one of {', '.join(f'{rate:g}' for rate in _RATES)} (Mbit/s)", _rate, {"type": "number", "enum": _RATES}),
