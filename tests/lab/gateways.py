@@ -5,7 +5,7 @@ b and r. No node has an IPv4 address.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -14,7 +14,7 @@ from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net.links import End, Link
-from tests.lab.net.traffic import Flow, udp_socket
+from tests.lab.net.traffic import Flow, udp_socket, wait_arrivals
 from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options, PolicyValue
@@ -93,6 +93,15 @@ class WaysOut:
         source = self.host.ipv4 if version == 4 else self.host.address
         target = OUTSIDE4 if version == 4 else OUTSIDE6
         return Flow((self.host.namespace, source), (self.outside, target), interval, port)
+
+    @contextmanager
+    def sending(self) -> Iterator[list[Flow]]:
+        """Let the host behind a send to the outside, by both IP versions."""
+        with ExitStack() as stack:
+            flows = [stack.enter_context(self.flow(version)) for version in (4, 6)]
+            for flow in flows:
+                wait_arrivals(flow, 10)
+            yield flows
 
     def conversation(self, version: int, port: int) -> "Conversation":
         """Return a flow of the host behind a that asks from where the outside sees it."""

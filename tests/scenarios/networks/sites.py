@@ -9,11 +9,13 @@ from functools import partial
 
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
+from tests.lab.net.packets import Kind
 from tests.lab.net.topology import line, names
-from tests.lab.net.traffic import Flow
+from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options
+from tests.scenarios.expectations import assert_nothing_clear, captured
 
 SILENCE = 0.5
 """Seconds to wait for a datagram that must not come."""
@@ -86,6 +88,18 @@ def flows_between(sites: Sites) -> list[Flow]:
         for one, other in ((first, second), (second, first))
         for source, target in ((one.address, other.address), (one.ipv4, other.ipv4))
     ]
+
+
+def assert_hosts_talk(sites: Sites) -> None:
+    """Assert that all flows between the hosts arrive completely, and that the relay sees ESP alone."""
+    with captured(sites.lab, "hosts") as captures:
+        for flow in flows_between(sites):
+            flow.grace = 30.0
+            with flow:
+                wait_arrivals(flow, 20)
+            assert flow.result.lost == 0
+    assert_nothing_clear(captures)
+    assert captures["b"].counts[Kind.ESP] >= 80
 
 
 def is_heard(host: Host, sent: tuple[str, str] | Callable[[], object], seconds: float = SILENCE) -> bool:

@@ -1,7 +1,6 @@
 """Gateways with olsrd2 as the router of all nodes: found, left when the uplink is dead, and stolen by nobody."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -35,11 +34,7 @@ def ready(mesh: WaysOut) -> Iterator[WaysOut]:
 
 @pytest.fixture
 def flows(ready: WaysOut) -> Iterator[list[Flow]]:
-    """Let the host behind a send to the outside, by both IP versions."""
-    with ExitStack() as stack:
-        made = [stack.enter_context(ready.flow(version)) for version in (4, 6)]
-        for one in made:
-            wait_arrivals(one, 10)
+    with ready.sending() as made:
         yield made
 
 
