@@ -162,6 +162,18 @@ def test_routes_of_the_routing_daemon_past_the_tunnel_are_named_as_such(node: No
     assert [*map(str, found)] == [f"0.0.0.0/0 {by}", f"10.1.4.0/24 {by}"]
 
 
+def test_a_route_behind_that_through_the_tunnel_is_not_past_it(node: None) -> None:
+    networks, client = [ip_network("fd00:1::/64")], "fd00:1::5/128"
+    ip("-6", "route", "add", client, "dev", "mesh0", "proto", str(ROUTER), "metric", "20")
+    assert [*map(str, asyncio.run(tunnel.others(networks, DEVICE, ROUTER)))] == [
+        f"{client} by mesh0 (set by the routing daemon)"
+    ]
+    apply(to(client))
+    assert asyncio.run(tunnel.others(networks, DEVICE, ROUTER)) == ()
+    ip("-6", "route", "add", client, "dev", "lan0", "metric", "2")
+    assert [*map(str, asyncio.run(tunnel.others(networks, DEVICE, ROUTER)))] == [f"{client} by lan0"]
+
+
 def test_a_node_without_networks_has_neither_device_nor_rules(node: None) -> None:
     apply(to("10.1.0.0/16"), to(f"{PEER}/128", forwarded=True))
     asyncio.run(tunnel.clear(DEVICE))

@@ -146,6 +146,15 @@ def checks(node: Node) -> list[dict[str, Any]]:
     return found
 
 
+def test_a_gateway_that_clients_use_has_nothing_to_complain_of(at_a: Roaming, other: Station) -> None:
+    """olsrv2d's routes to clients are behind those of the tunnel, and no network lacks its way."""
+    for name in "gh":
+        node = at_a.lab[name]
+        wait_no_drift(node)
+        amiss = {one["name"] for one in checks(node) if one["level"] != "ok"}
+        assert not amiss & {"routes past the tunnel", "networks of peers", "networks behind this node"}
+
+
 def test_who_does_not_hear_clients_says_so(at_a: Roaming) -> None:
     a = at_a.lab["a"]
     a.daemons.ear.kill()

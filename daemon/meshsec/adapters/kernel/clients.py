@@ -26,7 +26,7 @@ PROTOCOL = 103
 METRIC = 5
 """Before the routes into the tunnel: what is here is not elsewhere."""
 _METRIC_OF_NONE = 65536
-"""Behind the routes into the tunnel: what is nowhere is unreachable, and does not leave by a default route."""
+"""What is at no node is unreachable, and does not leave by a default route; behind other routes to the network."""
 _IFF_UP = 0x1
 _UNREACHABLE = 7
 _PERMANENT = 0x80
