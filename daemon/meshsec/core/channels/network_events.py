@@ -94,20 +94,20 @@ def _to_clients(known: Situation) -> set[TunnelRoute]:
     """
     networks, routes = known.networks, set[TunnelRoute]()
     cards = {card.address: (channel, card) for channel, card in of_present_key(known)}
-    for host_, node in networks.clients.items():
-        outer = networks.around(host_)
+    for client, node in networks.clients.items():
+        outer = networks.around(client)
         if node in cards and outer is not None and networks.may_speak(outer, cards[node][0].title, cards[node][1]):
-            routes.add(TunnelRoute(host_, node))
+            routes.add(TunnelRoute(client, node))
     voices = {voice: pair for pair in cards.values() for voice in originators(pair[1])}
     in_use, announced = networks.in_use, networks.announcements.clients
-    for host_ in (*announced, *(one for one in in_use if one not in announced)):
-        outer = networks.around(host_)
+    for client in (*announced, *(one for one in in_use if one not in announced)):
+        outer = networks.around(client)
         if outer is None or outer in networks.shared:
             continue
-        announcers = announced.get(host_, {})
-        chosen = choose(_serving(known, outer, announcers, voices), in_use.get(host_)) or networks.kept(host_)
+        announcers = announced.get(client, {})
+        chosen = choose(_serving(known, outer, announcers, voices), in_use.get(client)) or networks.kept(client)
         if chosen in cards and networks.may_speak(outer, cards[chosen][0].title, cards[chosen][1]):
-            routes.add(TunnelRoute(host_, chosen))
+            routes.add(TunnelRoute(client, chosen))
     return routes
 
 

@@ -1,4 +1,4 @@
-"""The tables of the clients' side of an access node: who may send from which address, and what reaches whom (nft(8)).
+"""The table of the clients' side of an access node: who may send from which address, and what reaches whom (nft(8)).
 
 Theory of operation. A client sends only from addresses that belong to it (RFC 6620, RFC 7039); the sets say which. Of
 what it sends to the node itself only DHCP, DNS, ICMP and neighbour discovery pass. What goes from client to client
@@ -11,7 +11,6 @@ A move changes elements of sets and no rule. Where its packets go is a matter of
 """
 
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
 from meshsec.core.access.clients import Client
@@ -21,7 +20,6 @@ from meshsec.core.channels.nft_text import chain
 from meshsec.core.values.model import Network
 
 TABLE: Final = "meshsec_access"
-_HERE = f'iifname "{DEVICE}"'
 _FAMILIES = {4: "ip", 6: "ip6"}
 _FLOW = "ipv{0}_addr . ipv{0}_addr . inet_proto . inet_service . inet_service"
 _KEY = "{0} saddr . {0} daddr . meta l4proto . th sport . th dport"
@@ -35,13 +33,10 @@ _TO_NODE = (
 
 def render(networks: Iterable[Network], *, isolated: bool) -> str:
     """Return the table without clients. ``networks`` are the clients'."""
-    networks = [*networks]
-    between = [f'{_HERE} oifname "{DEVICE}" counter name "between_clients" drop'] if isolated else []
-    between += [
-        f'{_HERE} {family} daddr {one} counter name "between_clients" drop'
-        for family, kind in (("ip", IPv4Network), ("ip6", IPv6Network))
+    between = [
+        f'iifname "{DEVICE}" {_FAMILIES[one.version]} daddr {one} counter name "between_clients" drop'
         for one in networks
-        if isolated and isinstance(one, kind)
+        if isolated
     ]
     return "\n".join(
         [

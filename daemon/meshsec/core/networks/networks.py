@@ -35,6 +35,10 @@ class Networks:
         self._device = ""
         self._counting: Granted | None = None
         """Which claims count; None when it must be derived again."""
+        self._with_clients: frozenset[Network] = frozenset()
+        """The networks in which single addresses may be clients."""
+        self._lengths: Mapping[int, Sequence[int]] = {}
+        """Their prefix lengths by IP version, the longest first."""
         self._configured: Grants = {}
         self.selected: frozenset[Network] = frozenset()
         """The networks of peers that are in traffic selectors: each has one peer, and never moves."""
@@ -113,7 +117,7 @@ class Networks:
     @property
     def device(self) -> str:
         """Return the tunnel's device; empty: no networks were protected on this node since meshsecd's start."""
-        if self.own or self.grants or self.shared:
+        if self.own or self.grants:
             self._device = DEVICE
         return self._device
 
@@ -122,6 +126,8 @@ class Networks:
         if self._counting is None:
             claims = (_without(one, self.shared) for one in self._claims.values())
             self._counting = granted(self._configured, claims, self.own, self._mesh, self.selected)
+            self._with_clients = frozenset(one for one in (*self.tunnelled, *self.shared) if one.prefixlen)
+            self._lengths = {version: _lengths(version, self._with_clients) for version in (4, 6)}
             self.announcements.replace(self.announcements, partial(_standing, self))
         return self._counting
 
@@ -163,10 +169,10 @@ class Networks:
 
         Default routes are left out: who may speak for one is a gateway, and has no clients by that.
         """
-        named = (*self.tunnelled, *self.shared)
-        lengths = {one.prefixlen for one in named if one.version == host.version and one.prefixlen}
-        found = (host.supernet(new_prefix=one) for one in sorted(lengths, reverse=True) if one < host.prefixlen)
-        return next((one for one in found if one in named), None)
+        self._counted()
+        lengths = (one for one in self._lengths[host.version] if one < host.prefixlen)
+        found = (host.supernet(new_prefix=one) for one in lengths)
+        return next((one for one in found if one in self._with_clients), None)
 
     def kept(self, network: Network) -> IPv6Address | None:
         """Return through which peer a network was reached before the routing daemon was connected (again).
@@ -225,6 +231,10 @@ def originators(card: Card, version: int | None = None) -> tuple[Address, ...]:
     """Return what a peer may announce itself as, in one IP version or all; where its ESP runs is not known here."""
     found = (card.address, card.locator, card.ipv4)
     return tuple(one for one in found if one is not None and version in {None, one.version})
+
+
+def _lengths(version: int, networks: Iterable[Network]) -> list[int]:
+    return sorted({one.prefixlen for one in networks if one.version == version}, reverse=True)
 
 
 def _standing(networks: Networks, network: Network) -> Standing:
