@@ -19,7 +19,7 @@ from meshsec.core.access.messages import Flow
 from meshsec.core.access.shared_address import DEVICE, addresses_of, mac_of
 from meshsec.core.networks.flow_marks import BASE
 from meshsec.core.values.networks import TunnelRoute
-from namespaces import ip, needs_root
+from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
 
@@ -58,21 +58,25 @@ def way(destination: str) -> str:
 
 @contextmanager
 def changes() -> Iterator[list[str]]:
-    """Collect what the kernel reports of interfaces, addresses, neighbours and routes."""
-    argv = ["ip", "monitor", "link", "address", "neigh", "route"]
+    """Collect what the kernel reports of interfaces, addresses and routes."""
+    argv = ["ip", "monitor", "link", "address", "route"]
     seen: list[str] = []
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         try:
-            ip("link", "add", "first", "type", "bridge")
-            while "first" not in watching.stdout.readline():
-                continue
+            wait_for(lambda: _hears(watching.pid), "ip monitor")
             yield seen
             ip("link", "add", "last", "type", "bridge")
             while "last" not in (line := watching.stdout.readline()):
                 seen.append(line)
         finally:
             watching.kill()
+
+
+def _hears(process: int) -> bool:
+    """Tell whether a process has joined groups of netlink: what changes before that, it does not report."""
+    sockets = [line.split() for line in Path("/proc/thread-self/net/netlink").read_text("ascii").splitlines()[1:]]
+    return any(int(one[2]) == process and int(one[3], 16) for one in sockets)
 
 
 def test_the_bridge_is_the_same_gateway_everywhere_and_its_ports_are_isolated(node: None) -> None:
@@ -95,6 +99,10 @@ def test_a_bridge_that_is_as_it_ought_to_be_is_left_alone(node: None) -> None:
     """A change would be one of an interface, for which meshsecd looks here again: without end."""
     bridge("eth1")
     serve(FOUR, SIX)
+    wait_for(
+        lambda: all("state UP" in ip("link", "show", one) for one in (DEVICE, "eth1")),
+        "the carriers of bridge and port",
+    )
     with changes() as seen:
         bridge("eth1")
     assert not [line for line in seen if DEVICE in line or "eth1" in line]
