@@ -1,7 +1,8 @@
-"""Two access nodes, a client that moves between them, two gateways, and the outside.
+"""Access nodes, a client that moves between them, two gateways, and the outside.
 
-The mesh is g - a - r - b - h. The access nodes a and b and the gateways g and h trust each other; nobody trusts the
-relay r. The gateway g is next to a, h next to b. Only the gateways have an IPv4 address outside.
+The mesh is g - a - r - b - h, with c beside r where there is a third access node. Access nodes and the gateways g and h
+trust each other; nobody trusts the relay r. The gateway g is next to a, h next to b. Only the gateways have an IPv4
+address outside.
 """
 
 import json
@@ -177,22 +178,28 @@ class Roaming:
 
 
 @contextmanager
-def roaming(label: str, station: Callable[[Lab], Station] | None = None, **access: PolicyValue) -> Iterator[Roaming]:
-    """Start the mesh. ``station`` makes the client, by default one with cables. ``access`` is what the access nodes'
-    tables have besides networks and peers.
+def roaming(
+    label: str, station: Callable[[Lab], Station] | None = None, places: str = "ab", **access: PolicyValue
+) -> Iterator[Roaming]:
+    """Start the mesh. ``station`` makes the client, by default one with cables. ``places`` are the access nodes, and
+    ``access`` is what their tables have besides networks and peers.
     """
     serving = {"networks": list(NETWORKS), "ports": ["ap1", "ap2"], **access}
     gateways = dict.fromkeys(DEFAULTS, ("g", "h"))
-    at = {name: Options(access={**serving, "peers": [other]}, accept=gateways) for name, other in ("ab", "ba")}
-    offering = Options(accept=dict.fromkeys(NETWORKS, ("a", "b")), gateway={"uplink": UPLINK})
-    with Lab(label, [("g", "a"), ("a", "r"), ("r", "b"), ("b", "h")], Options()) as lab:
+    at = {
+        name: Options(access={**serving, "peers": [one for one in places if one != name]}, accept=gateways)
+        for name in places
+    }
+    offering = Options(accept=dict.fromkeys(NETWORKS, tuple(places)), gateway={"uplink": UPLINK})
+    third = [("r", "c")] if "c" in places else []
+    with Lab(label, [("g", "a"), ("a", "r"), ("r", "b"), ("b", "h"), *third], Options()) as lab:
         lab.set_up({**at, "g": offering, "h": offering})
         outside = lab.outsider("out")
         for address in (OUTSIDE4, OUTSIDE6):
             run(["ip", "-n", outside, "address", "add", address, "dev", "lo"])
         uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate("gh")}
         made = station(lab) if station else Station.create(lab, 1, "a", "b")
-        trusting = [lab[name] for name in "abgh"]
+        trusting = [lab[name] for name in (*places, "g", "h")]
         for node in trusting:
             for other in trusting:
                 if other is not node:

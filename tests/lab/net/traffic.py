@@ -188,18 +188,32 @@ class StreamResult:
 
 def tcp_stream(source: tuple[str, str], target: tuple[str, str], octets: int, seconds: float = 120.0) -> StreamResult:
     """Send marked data over one TCP connection and read it at the other end. Raises TimeoutError when it is late."""
-    listener = namespaces.within(target[0], lambda: socket.create_server((target[1], PORT), family=_family(target[1])))
-    client = namespaces.within(source[0], lambda: socket.socket(_family(source[1]), socket.SOCK_STREAM))
+    return _stream(source, target, octets, seconds, is_download=False)
+
+
+def tcp_download(client: tuple[str, str], server: tuple[str, str], octets: int, seconds: float = 120.0) -> StreamResult:
+    """Connect and read marked data that the other end sends. Raises TimeoutError when it is late."""
+    return _stream(client, server, octets, seconds, is_download=True)
+
+
+def _stream(
+    near: tuple[str, str], far: tuple[str, str], octets: int, seconds: float, *, is_download: bool
+) -> StreamResult:
+    listener = namespaces.within(far[0], lambda: socket.create_server((far[1], PORT), family=_family(far[1])))
+    client = namespaces.within(near[0], lambda: socket.socket(_family(near[1]), socket.SOCK_STREAM))
     with listener, client:
         for end in (listener, client):
             end.settimeout(seconds)
-        client.bind((source[1], 0))
+        client.bind((near[1], 0))
         begun = time.monotonic()
-        client.connect((target[1], PORT))
-        writer = threading.Thread(target=_write, args=(client, octets), daemon=True)
-        writer.start()
-        received = _read_all(listener, octets, begun + seconds)
-        writer.join()
+        client.connect((far[1], PORT))
+        accepted, _ = listener.accept()
+        with accepted:
+            reader, sender = (client, accepted) if is_download else (accepted, client)
+            writer = threading.Thread(target=_write, args=(sender, octets), daemon=True)
+            writer.start()
+            received = _read_all(reader, octets, begun + seconds)
+            writer.join()
     return StreamResult(received, time.monotonic() - begun)
 
 
@@ -211,18 +225,16 @@ def _write(client: socket.socket, octets: int) -> None:
         client.shutdown(socket.SHUT_WR)
 
 
-def _read_all(listener: socket.socket, octets: int, deadline: float) -> int:
-    connection, _ = listener.accept()
+def _read_all(connection: socket.socket, octets: int, deadline: float) -> int:
     received = 0
-    with connection:
-        connection.settimeout(1.0)
-        while received < octets:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{received} of {octets} octets arrived in time")
-            with suppress(TimeoutError):
-                if not (data := connection.recv(1 << 16)):
-                    break
-                received += len(data)
+    connection.settimeout(1.0)
+    while received < octets:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{received} of {octets} octets arrived in time")
+        with suppress(TimeoutError):
+            if not (data := connection.recv(1 << 16)):
+                break
+            received += len(data)
     return received
 
 

@@ -1,4 +1,4 @@
-"""A phone: an unmodified wpa_supplicant with a radio, and the access points of two access nodes (hostapd)."""
+"""A phone: an unmodified wpa_supplicant with a radio, and the access points of three access nodes (hostapd)."""
 
 import os
 import subprocess
@@ -17,6 +17,8 @@ from tests.lab.roaming import WLAN, Roaming, Station, roaming
 
 PASSWORD = "only the valley knows"  # noqa: S105  # a test's own
 AP = "ap0"
+PLACES = "abc"
+"""The access nodes."""
 RADIO: dict[str, str | int] = {"interface": AP, "ssid": "valley", "frequency": 2412}
 _SUPPLICANT = f"""
 ctrl_interface={{directory}}
@@ -61,9 +63,21 @@ class Phone(Station):
             wait_until("its consent", lambda: "OK" in self.say("roam", target), [], 30)
         wait_until(f"the phone at {name}", lambda: self.at() == target, [], 60, last=lambda: self.say("status"))
 
+    def use_password(self, password: str) -> None:
+        """Join anew with a password."""
+        wait_until("wpa_supplicant", lambda: self.say("ping").startswith("PONG"), [], 30)
+        for name in ("psk", "sae_password"):
+            self.say("set_network", "0", name, f'"{password}"')
+        for command in (("disconnect",), ("enable_network", "0"), ("reconnect",)):
+            self.say(*command)
+
+    def is_refused(self) -> bool:
+        """Tell whether access points have refused the password, so that wpa_supplicant waits before another try."""
+        return "TEMP-DISABLED" in self.say("list_networks")
+
     def _scanned(self) -> str:
         found = self.say("scan_results")
-        if bssid(self.nodes["a"]) not in found or bssid(self.nodes["b"]) not in found:
+        if any(bssid(node) not in found for node in self.nodes.values()):
             self.say("scan")
         return found
 
@@ -82,14 +96,14 @@ def phone(label: str, directory: Path, key_mgmt: str) -> Iterator[Roaming]:
     def made(lab: Lab) -> Station:
         namespace = lab.outsider("phone")
         radios.append(medium.station_radio(namespace, WLAN))
-        found = Phone(namespace, "", 1, {name: lab[name] for name in "ab"}, radios[0], directory)
-        for name, value in (("all.forwarding", 0), ("default.accept_dad", 1), (f"{WLAN}.accept_ra", 2)):
+        found = Phone(namespace, "", 1, {name: lab[name] for name in PLACES}, radios[0], directory)
+        for name, value in (("all.forwarding", 0), ("all.accept_dad", 1), (f"{WLAN}.accept_ra", 2)):
             found.sysctl(f"net.ipv6.conf.{name}", value)
         return found
 
     try:
-        with roaming(label, made, ports=[], radio=RADIO) as mesh:
-            for name in "ab":
+        with roaming(label, made, PLACES, ports=[], radio=RADIO) as mesh:
+            for name in PLACES:
                 radios.append(medium.station_radio(mesh.lab[name].namespace, AP))
                 running.append(_access_point(mesh.lab[name], directory))
             running.append(_supplicant(mesh.station, directory, key_mgmt))

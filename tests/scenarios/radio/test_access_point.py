@@ -1,11 +1,13 @@
 """A phone that walks from one access point to the next keeps its addresses and its connections."""
 
-from collections.abc import Iterator
-from pathlib import Path
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 import pytest
 
+from tests.lab.basics.waiting import wait_until
 from tests.lab.gateways import OUTSIDE4
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
@@ -13,18 +15,30 @@ from tests.lab.net.traffic import StreamResult, wait_arrivals
 from tests.lab.radio import medium
 from tests.lab.roaming import Roaming
 from tests.scenarios.expectations import assert_nothing_clear, captured
-from tests.scenarios.radio.phone import phone
+from tests.scenarios.radio.phone import PASSWORD, PLACES, Phone, phone
 
-UPLOAD = 1_000_000
+DOWNLOAD = 1_000_000
 """Bytes that are on their way while the phone walks."""
 
 
-@pytest.fixture(params=["SAE", "WPA-PSK"])
-def walk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Roaming]:
+@pytest.fixture(scope="module", params=["SAE", "WPA-PSK", "FT-PSK"])
+def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roaming]:
     if obstacle := medium.obstacle():
         pytest.skip(obstacle)
-    with phone("phone", tmp_path, request.param) as mesh:
+    with phone("phone", tmp_path_factory.mktemp("phone"), request.param) as mesh:
         yield mesh
+
+
+def test_a_phone_with_another_password_is_no_client(walk: Roaming) -> None:
+    station = walk.station
+    assert isinstance(station, Phone)
+    station.use_password("only the next valley knows")
+    try:
+        wait_until("the refusal", station.is_refused, [], 60)
+        assert station.at() == ""
+        assert [walk.known(name, station) for name in PLACES] == [[], [], []]
+    finally:
+        station.use_password(PASSWORD)
 
 
 def test_a_phone_that_walks_keeps_its_addresses_and_its_connections(walk: Roaming) -> None:
@@ -32,22 +46,43 @@ def test_a_phone_that_walks_keeps_its_addresses_and_its_connections(walk: Roamin
     before = walk.own(walk.station)
     streams: list[StreamResult] = []
 
-    def upload() -> None:
-        streams.append(traffic.tcp_stream(walk.station.end(4), (walk.outside, OUTSIDE4), UPLOAD, 600))
+    def download() -> None:
+        streams.append(traffic.tcp_download(walk.station.end(4), (walk.outside, OUTSIDE4), DOWNLOAD, 900))
 
-    uploading = Thread(target=upload)
+    downloading = Thread(target=download)
     with captured(walk.lab, "walk") as captures, walk.flow(4, 7070) as voice, walk.flow(6, 7071) as video:
-        uploading.start()
-        with walk.conversation(4, 7072) as call:
+        downloading.start()
+        with walk.conversation(4, 7072) as call, pinged(walk) as answers:
             seen = call.seen_from()
-            for name in ("b", "a", "b"):
+            for name in ("b", "c", "a"):
                 walk.move(name)
                 for flow in (voice, video):
                     wait_arrivals(flow, 50, 120)
+                answers.clear()
+                wait_until("an answer to a ping", lambda: len(answers) > 0, [], 60)
                 assert call.seen_from() == seen, "the outside sees the same address"
-        uploading.join(600)
+        downloading.join(900)
     assert walk.own(walk.station) == before
-    assert [stream.octets for stream in streams] == [UPLOAD]
+    assert [stream.octets for stream in streams] == [DOWNLOAD]
     assert_nothing_clear(captures)
     assert captures["r"].counts[Kind.ESP] > 0
     print(f"longest pauses: {voice.result.longest_gap:.2f} s, {video.result.longest_gap:.2f} s")
+
+
+@contextmanager
+def pinged(walk: Roaming) -> Iterator[list[str]]:
+    """Ping the outside from the phone, five times a second. Yield the answers."""
+    argv = ["ip", "netns", "exec", walk.station.namespace, "ping", "-n", "-i", "0.2", OUTSIDE4]
+    answers: list[str] = []
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as pinging:
+        reader = Thread(target=_read, args=(pinging.stdout, answers))
+        reader.start()
+        try:
+            yield answers
+        finally:
+            pinging.kill()
+            reader.join()
+
+
+def _read(lines: Iterable[str], answers: list[str]) -> None:
+    answers.extend(line for line in lines if "bytes from" in line)
