@@ -1,15 +1,15 @@
-"""Access nodes, a client that moves between them, two gateways, and the outside.
+"""Access nodes, a client that moves between them, two gateways, a camera behind one of these, and the outside.
 
 The mesh is g - a - r - b - h, with c beside r where there is a third access node. Access nodes and the gateways g and h
-trust each other; nobody trusts the relay r. The gateway g is next to a, h next to b. Only the gateways have an IPv4
-address outside.
+trust each other; nobody trusts the relay r. The gateway g is next to a, h next to b; the camera is behind h. Only the
+gateways have an IPv4 address outside.
 """
 
 import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.lab.lab import Lab
 from tests.lab.net.links import End, Link
 from tests.lab.net.namespaces import within
 from tests.lab.net.traffic import Flow
+from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options, PolicyValue
 
@@ -136,6 +137,7 @@ class Roaming:
     outside: str
     station: Station
     uplinks: dict[str, Uplink]
+    camera: Host
 
     def join(self, name: str, station: Station | None = None) -> Station:
         """Bring a client to an access node and wait until it has its addresses and is served."""
@@ -179,25 +181,34 @@ class Roaming:
 
 @contextmanager
 def roaming(
-    label: str, station: Callable[[Lab], Station] | None = None, places: str = "ab", **access: PolicyValue
+    label: str,
+    station: Callable[[Lab], Station] | None = None,
+    places: str = "ab",
+    *,
+    overlay: bool = False,
+    **access: PolicyValue,
 ) -> Iterator[Roaming]:
     """Start the mesh. ``station`` makes the client, by default one with cables. ``places`` are the access nodes, and
-    ``access`` is what their tables have besides networks and peers.
+    ``access`` is what their tables have besides networks and peers. With ``overlay`` all nodes have the overlay too.
     """
     serving = {"networks": list(NETWORKS), "ports": ["ap1", "ap2"], **access}
-    gateways = dict.fromkeys(DEFAULTS, ("g", "h"))
+    behind = Host("", 1).networks
+    gateways = {**dict.fromkeys(DEFAULTS, ("g", "h")), **dict.fromkeys(behind, ("h",))}
     at = {
-        name: Options(access={**serving, "peers": [one for one in places if one != name]}, accept=gateways)
+        name: Options(
+            access={**serving, "peers": [one for one in places if one != name]}, accept=gateways, overlay=overlay
+        )
         for name in places
     }
-    offering = Options(accept=dict.fromkeys(NETWORKS, tuple(places)), gateway={"uplink": UPLINK})
+    offering = Options(accept=dict.fromkeys(NETWORKS, tuple(places)), gateway={"uplink": UPLINK}, overlay=overlay)
     third = [("r", "c")] if "c" in places else []
-    with Lab(label, [("g", "a"), ("a", "r"), ("r", "b"), ("b", "h"), *third], Options()) as lab:
-        lab.set_up({**at, "g": offering, "h": offering})
+    with Lab(label, [("g", "a"), ("a", "r"), ("r", "b"), ("b", "h"), *third], Options(overlay=overlay)) as lab:
+        lab.set_up({**at, "g": offering, "h": replace(offering, attached=behind)})
         outside = lab.outsider("out")
         for address in (OUTSIDE4, OUTSIDE6):
             run(["ip", "-n", outside, "address", "add", address, "dev", "lo"])
         uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate("gh")}
+        camera = Host.behind(lab["h"], lab.outsider("camera"), 1)
         made = station(lab) if station else Station.create(lab, 1, "a", "b")
         trusting = [lab[name] for name in (*places, "g", "h")]
         for node in trusting:
@@ -205,7 +216,7 @@ def roaming(
                 if other is not node:
                     node.install_card(other)
         lab["r"].assign_addresses()
-        lab.start("router", nodes=[lab["r"]]).start(nodes=trusting)
+        lab.start("router", "overlayd", nodes=[lab["r"]]).start(nodes=trusting)
         for node in trusting:
             for other in trusting:
                 if other is not node:
@@ -213,7 +224,7 @@ def roaming(
         for name, nearest in (("a", "g"), ("b", "h")):
             node = lab[name]
             node.wait_for(f"the way out through {nearest}", partial(_leaves_by, node, nearest), 90)
-        yield Roaming(lab, outside, made, uplinks)
+        yield Roaming(lab, outside, made, uplinks, camera)
 
 
 def _leaves_by(node: Node, gateway: str) -> bool:

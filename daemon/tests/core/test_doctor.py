@@ -273,6 +273,8 @@ def test_an_overlay_is_checked_only_where_it_is_enabled() -> None:
     assert "overlay" not in {check.name for check in examine(SOUND)}
     assert judged()["overlay"] == Check("overlay", Level.OK, "overlayd 0.1.0, by overlay0")
     assert judged(overlay_problem="it is away")["overlay"].level is Level.FAIL
+    assert judged(overlay_mtu=1304)["overlay's device"].level is Level.WARN
+    assert "overlay's device" not in judged(overlay_mtu=1336)
     one_sided = judged(one_sided=["boat"])["data planes"]
     assert (one_sided.level, "boat" in one_sided.found) == (Level.WARN, True)
     assert "boat" in judged(without_ipv4=["boat"])["IPv4"].found

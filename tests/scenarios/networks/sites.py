@@ -46,24 +46,25 @@ class Sites:
 
 
 @contextmanager
-def connected(prefix: str, *, a_accepts: bool = True, olsrd2: str = "") -> Iterator[Sites]:
+def connected(prefix: str, *, a_accepts: bool = True, olsrd2: str = "", overlay: bool = False) -> Iterator[Sites]:
     """Start the mesh and yield it when each peer has a route to what is behind the other.
 
     Without ``a_accepts`` the configuration of a names no networks, so that it has no route. ``olsrd2`` are the nodes on
-    which olsrd2 is the router.
+    which olsrd2 is the router. With ``overlay`` all nodes have the overlay beside ESP.
     """
     routers = {name: "olsrd2" if name in olsrd2 else "olsrv2d" for name in "abc"}
     first, second = (Host("", number).networks for number in (1, 3))
-    a_options = Options(routers["a"], attached=first, accept=dict.fromkeys(second if a_accepts else (), ("c",)))
-    c_options = Options(routers["c"], attached=second, accept=dict.fromkeys(first, ("a",)))
-    with Lab(prefix, [*line(names(3)), ("a", "m")], Options()) as lab:
-        lab.set_up({"a": a_options, "b": Options(routers["b"]), "c": c_options})
+    accepted = dict.fromkeys(second if a_accepts else (), ("c",))
+    a_options = Options(routers["a"], attached=first, accept=accepted, overlay=overlay)
+    c_options = Options(routers["c"], attached=second, accept=dict.fromkeys(first, ("a",)), overlay=overlay)
+    with Lab(prefix, [*line(names(3)), ("a", "m")], Options(overlay=overlay)) as lab:
+        lab.set_up({"a": a_options, "b": Options(routers["b"], overlay=overlay), "c": c_options})
         a, b, c = (lab[name] for name in "abc")
         hosts = Host.behind(a, lab.outsider("ha"), 1), Host.behind(c, lab.outsider("hc"), 3)
         a.install_card(c)
         c.install_card(a)
         b.assign_addresses()
-        lab.start("router", nodes=[b]).start(nodes=[a, c])
+        lab.start("router", "overlayd", nodes=[b]).start(nodes=[a, c])
         a.wait_protected(c)
         c.wait_protected(a)
         made = Sites(lab, hosts)

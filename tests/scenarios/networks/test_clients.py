@@ -92,6 +92,20 @@ def test_two_clients_talk_wherever_they_are(at_a: Roaming, other: Station, versi
         assert_nothing_clear(captures)
 
 
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_client_talks_with_a_camera_behind_another_node_wherever_it_is(at_a: Roaming, version: int) -> None:
+    camera = at_a.camera
+    filmed = camera.namespace, camera.ipv4 if version == 4 else camera.address
+    watching = at_a.station.end(version)
+    with captured(at_a.lab, "camera") as captures, Flow(filmed, watching, port=7055) as film:
+        wait_arrivals(film, 20)
+        at_a.move("b")
+        wait_arrivals(film, 20)
+        with Flow(watching, filmed, port=7056) as orders:
+            wait_arrivals(orders, 20)
+    assert_nothing_clear(captures)
+
+
 def test_a_client_keeps_its_addresses_when_its_node_dies(at_a: Roaming) -> None:
     a, station = at_a.lab["a"], at_a.station
     before = at_a.own(station)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,11 @@ async def collect(sides: Sides) -> Facts:
         contested=await _contested(sides),
         radios=await _radios(sides),
         unweighed=sides.start.settings.routing.unweighed,
-        **_overlay(sides),
+        **_overlay(sides, mtus),
     )
 
 
-def _overlay(sides: Sides) -> dict[str, Any]:
+def _overlay(sides: Sides, mtus: Mapping[str, int]) -> dict[str, Any]:
     overlay = sides.driver.engine.known.overlay
     if not overlay.enabled:
         return {}
@@ -102,6 +102,7 @@ def _overlay(sides: Sides) -> dict[str, Any]:
     return {
         "overlay": f"overlayd {sides.overlay.version}, by {overlay.device}".replace(" ,", ","),
         "overlay_problem": overlay.down or "",
+        "overlay_mtu": mtus.get(overlay.device) if sides.driver.engine.known.networks.device else None,
         "one_sided": _one_sided(sides),
         "without_ipv4": [channel.title for channel in chosen if channel.card and channel.card.ipv4],
     }

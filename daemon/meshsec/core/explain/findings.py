@@ -78,6 +78,8 @@ class Facts:
     """Mesh interfaces that have no metric by configuration."""
     overlay: str = ""
     """The overlay's node and its version, as far as it answers; empty where there is no overlay."""
+    overlay_mtu: int | None = None
+    """MTU of the overlay's device, where what it carries may be networks; else None."""
     overlay_problem: str = ""
     unauthenticated: Sequence[str] = ()
     """Peers with whom the last negotiation failed because one end was not who it said it was, for the other."""

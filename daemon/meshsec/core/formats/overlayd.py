@@ -8,6 +8,10 @@ from ipaddress import IPv6Address
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.settings import Paths, Settings
 from meshsec.core.formats import toml
+from meshsec.core.networks.mtu import OVERLAY_MTU
+
+_TUN_OF_MESHSECD = {"mtu": OVERLAY_MTU, "address": False}
+"""meshsecd gives the device its address, and what is in the tunnel to networks fits into it."""
 
 
 class Beacons(StrEnum):
@@ -111,7 +115,7 @@ def render(conf: OverlayConf, key: str, comment: str) -> str:
     permit = "control" if conf.by_meshsecd else "anybody" if conf.anybody else None
     lines = [f"# {comment}", *_values(key=elsewhere, permit=permit)]
     if conf.tun is not None:
-        lines += ["", "[tun]", *_values(name=conf.tun, address=False if conf.by_meshsecd else None)]
+        lines += ["", "[tun]", *_values(name=conf.tun, **(_TUN_OF_MESHSECD if conf.by_meshsecd else {}))]
     if conf.socket is not None:
         lines += ["", "[control]", *_values(socket=conf.socket)]
     if conf.admin is not None:
