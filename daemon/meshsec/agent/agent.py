@@ -271,7 +271,7 @@ class Agent:
 
     def _on_turn(self) -> None:
         self.scheduling.follow(self.driver.engine.known.channels())
-        self.access.follow(self.driver.engine.known.channels())
+        self.access.follow()
         self.fleet.follow(self.driver.engine.known.channels())
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)
         self.routing.use(self.driver.engine.known.networks.grants.keys())

@@ -1,6 +1,7 @@
 """What is behind peers is as well protected when the overlay carries what they send each other."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import permutations
 
@@ -68,11 +69,11 @@ def test_a_large_transfer_between_hosts_fits(sites: Sites, family: int) -> None:
 
 
 def test_flows_go_on_while_the_data_plane_changes_and_nothing_leaves_in_the_clear(sites: Sites) -> None:
-    flows = flows_between(sites)
-    with captured(sites.lab, "change") as captures, flows[0], flows[1]:
+    with captured(sites.lab, "change") as captures, ExitStack() as stack:
+        flows = [stack.enter_context(flow) for flow in flows_between(sites)]
         for plane in ("ipsec", "overlay"):
             choose(sites.lab, "ac", plane)
-            for flow in flows[:2]:
+            for flow in flows:
                 wait_arrivals(flow, 20)
     assert_nothing_clear(captures)
 
@@ -88,7 +89,7 @@ def test_without_overlayd_nothing_passes_and_nothing_leaves_in_the_clear(sites: 
         assert_nothing_clear(captures)
     finally:
         sites.lab.heal()
-    for flow in flows_between(sites)[:2]:
+    for flow in flows_between(sites):
         with flow:
             wait_arrivals(flow, 10)
 

@@ -20,15 +20,14 @@ AP = "ap0"
 PLACES = "abc"
 """The access nodes."""
 RADIO: dict[str, str | int] = {"interface": AP, "ssid": "valley", "frequency": 2412}
+_REFUSALS = ("WRONG_KEY", "CTRL-EVENT-AUTH-REJECT", "SSID-TEMP-DISABLED")
 _SUPPLICANT = f"""
 ctrl_interface={{directory}}
 network={{{{
     ssid="{RADIO["ssid"]}"
     scan_freq={RADIO["frequency"]}
-    key_mgmt={{key_mgmt}}
     ieee80211w=1
-    psk="{PASSWORD}"
-    sae_password="{PASSWORD}"
+    disabled=1
 }}}}
 """
 
@@ -63,17 +62,24 @@ class Phone(Station):
             wait_until("its consent", lambda: "OK" in self.say("roam", target), [], 30)
         wait_until(f"the phone at {name}", lambda: self.at() == target, [], 60, last=lambda: self.say("status"))
 
-    def use_password(self, password: str) -> None:
-        """Join anew with a password."""
+    def begin(self, key_mgmt: str, password: str = PASSWORD) -> None:
+        """Join an access point, whichever, by a way of authentication (wpa_supplicant.conf)."""
         wait_until("wpa_supplicant", lambda: self.say("ping").startswith("PONG"), [], 30)
-        for name in ("psk", "sae_password"):
-            self.say("set_network", "0", name, f'"{password}"')
-        for command in (("disconnect",), ("enable_network", "0"), ("reconnect",)):
-            self.say(*command)
+        self.say("disable_network", "0")
+        self.log.write_bytes(b"")
+        settings = {"key_mgmt": key_mgmt, "psk": f'"{password}"', "sae_password": f'"{password}"'}
+        for name, value in settings.items():
+            assert "OK" in self.say("set_network", "0", name, value), name
+        self.say("enable_network", "0")
 
     def is_refused(self) -> bool:
-        """Tell whether access points have refused the password, so that wpa_supplicant waits before another try."""
-        return "TEMP-DISABLED" in self.say("list_networks")
+        """Tell whether an access point has refused the password."""
+        return any(event in self.log.read_text("utf-8") for event in _REFUSALS)
+
+    @property
+    def log(self) -> Path:
+        """Return what wpa_supplicant has said since then."""
+        return self.directory / "supplicant.log"
 
     def _scanned(self) -> str:
         found = self.say("scan_results")
@@ -88,8 +94,8 @@ def bssid(node: Node) -> str:
 
 
 @contextmanager
-def phone(label: str, directory: Path, key_mgmt: str) -> Iterator[Roaming]:
-    """Start the mesh with access points, and a phone that has joined one."""
+def phone(label: str, directory: Path) -> Iterator[Roaming]:
+    """Start the mesh with access points, and a phone that has not joined one."""
     radios: list[Radio] = []
     running: list[subprocess.Popen[bytes]] = []
 
@@ -106,7 +112,7 @@ def phone(label: str, directory: Path, key_mgmt: str) -> Iterator[Roaming]:
             for name in PLACES:
                 radios.append(medium.station_radio(mesh.lab[name].namespace, AP))
                 running.append(_access_point(mesh.lab[name], directory))
-            running.append(_supplicant(mesh.station, directory, key_mgmt))
+            running.append(_supplicant(mesh.station, directory))
             yield mesh
     finally:
         for process in running:
@@ -130,9 +136,9 @@ def _access_point(node: Node, directory: Path) -> subprocess.Popen[bytes]:
     return _started(node.namespace, node.logs / "hostapd.log", "hostapd", str(config))
 
 
-def _supplicant(station: Station, directory: Path, key_mgmt: str) -> subprocess.Popen[bytes]:
+def _supplicant(station: Station, directory: Path) -> subprocess.Popen[bytes]:
     config = directory / "supplicant.conf"
-    config.write_text(_SUPPLICANT.format(directory=directory, key_mgmt=key_mgmt), encoding="ascii")
+    config.write_text(_SUPPLICANT.format(directory=directory), encoding="ascii")
     argv = ["wpa_supplicant", "-D", "nl80211", "-i", WLAN, "-c", str(config)]
     return _started(station.namespace, directory / "supplicant.log", *argv)
 

@@ -15,33 +15,34 @@ from tests.lab.net.traffic import StreamResult, wait_arrivals
 from tests.lab.radio import medium
 from tests.lab.roaming import Roaming
 from tests.scenarios.expectations import assert_nothing_clear, captured
-from tests.scenarios.radio.phone import PASSWORD, PLACES, Phone, phone
+from tests.scenarios.radio.phone import PLACES, Phone, phone
 
 DOWNLOAD = 1_000_000
 """Bytes that are on their way while the phone walks."""
 
 
-@pytest.fixture(scope="module", params=["SAE", "WPA-PSK", "FT-PSK"])
-def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roaming]:
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roaming]:
     if obstacle := medium.obstacle():
         pytest.skip(obstacle)
-    with phone("phone", tmp_path_factory.mktemp("phone"), request.param) as mesh:
+    with phone("phone", tmp_path_factory.mktemp("phone")) as mesh:
         yield mesh
 
 
-def test_a_phone_with_another_password_is_no_client(walk: Roaming) -> None:
+@pytest.mark.parametrize("key_mgmt", ["SAE", "WPA-PSK"])
+def test_a_phone_with_another_password_is_no_client(walk: Roaming, key_mgmt: str) -> None:
     station = walk.station
     assert isinstance(station, Phone)
-    station.use_password("only the next valley knows")
-    try:
-        wait_until("the refusal", station.is_refused, [], 60)
-        assert station.at() == ""
-        assert [walk.known(name, station) for name in PLACES] == [[], [], []]
-    finally:
-        station.use_password(PASSWORD)
+    station.begin(key_mgmt, "only the next valley knows")
+    wait_until("the refusal", station.is_refused, [], 60, lambda: station.log.read_text("utf-8"))
+    assert station.at() == ""
+    assert [walk.known(name, station) for name in PLACES] == [[], [], []]
 
 
-def test_a_phone_that_walks_keeps_its_addresses_and_its_connections(walk: Roaming) -> None:
+@pytest.mark.parametrize("key_mgmt", ["SAE", "WPA-PSK", "FT-PSK"])
+def test_a_phone_that_walks_keeps_its_addresses_and_its_connections(walk: Roaming, key_mgmt: str) -> None:
+    assert isinstance(walk.station, Phone)
+    walk.station.begin(key_mgmt)
     walk.join("a")
     before = walk.own(walk.station)
     streams: list[StreamResult] = []

@@ -25,10 +25,9 @@ from meshsec.agent.sides.kernel import watch
 from meshsec.core.access.clients import Change, Client, Clients, Refused, Sighting
 from meshsec.core.access.messages import FLOWS_MAX, Flow
 from meshsec.core.access.shared_address import addresses_of
-from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import host
 from meshsec.core.channels.events import ClientsSet, Event
-from meshsec.core.channels.lifecycle import State
+from meshsec.core.channels.network_events import carries, of_present_key
 from meshsec.core.channels.situation import Situation
 from meshsec.core.config.access_settings import AccessSettings
 from meshsec.core.config.settings import Paths
@@ -111,18 +110,17 @@ class AccessSide:
             tasks.create_task(watch(netlink.ruleset_changes, self.kernel.settle))
             tasks.create_task(watch(netlink.link_changes, self.kernel.settle))
 
-    def follow(self, channels: Iterable[Channel]) -> None:
+    def follow(self) -> None:
         """Update which access nodes are in reach, after each of the engine's turns."""
         if not self.enabled:
             return
         nodes = {
-            channel.card.address: channel.state
-            for channel in channels
-            if channel.card and channel.own in {None, self.known.node}
+            card.address: carries(self.known, channel)
+            for channel, card in of_present_key(self.known)
             if peer_name(channel.title) in self.settings.peers
         }
         self.clients.nodes = frozenset(nodes)
-        reached = frozenset(address for address, state in nodes.items() if state is State.PROTECTED)
+        reached = frozenset(address for address, is_protected in nodes.items() if is_protected)
         fresh = reached - self.talk.peers
         self.talk.peers = reached
         if fresh:
