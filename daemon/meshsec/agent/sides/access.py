@@ -35,8 +35,10 @@ from meshsec.core.formats import dnsmasq
 from meshsec.core.networks.outside import is_outside
 from meshsec.core.values.model import Address, Network, peer_name
 
-PATIENCE = 0.15
-"""Seconds for which a client's packets wait for the answer of the node that served it."""
+PATIENCE = 1.0
+"""Seconds for which a client's packets wait for the answer of the node that served it, unless that is known to be dead:
+five repetitions. Who waits too short ends the client's connections, and who waits for a dead node loses less than the
+client itself takes to notice that its access point is gone."""
 LINGER = 12.0
 """Seconds for which a client that moved away is announced still: two messages of the router reach all nodes by then."""
 HANDING = 5.0
