@@ -39,8 +39,11 @@ other by turns would never meet again, whatever their passwords are by then.
 """
 
 
-def plan(wish: RadioSettings, seen: Observed) -> tuple[Step, ...]:
-    """Return the steps into the mesh from what was seen. Raises ValueError when there are obstacles."""
+def plan(wish: RadioSettings, seen: Observed, beacon_interval: int | None = None) -> tuple[Step, ...]:
+    """Return the steps into the mesh from what was seen. Raises ValueError when there are obstacles.
+
+    ``beacon_interval`` is that of an access point which shares the radio (access_point.py).
+    """
     whole = span(wish.frequency, wish.mode)
     if seen.interface is None or whole is None or obstacles(wish, seen):
         raise ValueError(f"{seen.name}: there are obstacles")
@@ -54,9 +57,9 @@ def plan(wish: RadioSettings, seen: Observed) -> tuple[Step, ...]:
         steps.append(SetTxPower(wish.tx_power))
     steps.append(SetUp(up=True))
     if wish.security is Security.SAE:
-        steps.append(StartSupplicant())
+        steps.append(StartSupplicant(beacon_interval))
     else:
-        steps.append(Join(wish.mesh_id.encode(), wish.frequency, wish.mode, whole))
+        steps.append(Join(wish.mesh_id.encode(), wish.frequency, wish.mode, whole, beacon_interval))
     steps.append(SetMeshParameters(wish.rssi_threshold or 0, _forget_seconds(wish)))
     if wish.mcast_rate is not None:
         steps.append(SetMcastRate(wish.mcast_rate))
