@@ -100,6 +100,18 @@ def test_one_radio_is_mesh_point_and_access_point_at_once(
         assert one.stop() == 0
 
 
+def test_a_mesh_point_with_another_beacon_interval_would_be_refused(pair: tuple[str, str], tmp_path: Path) -> None:
+    """What `shares` is good for: without it meshsec-radio leaves the mesh its usual interval."""
+    place = tmp_path / "alone"
+    place.mkdir(mode=0o700)
+    assert prepared(tmp_path).exit_code == 0
+    with Ticks() as ticks, hostapd(tmp_path):
+        wait_until("the access point", lambda: "channel 1 (2412 MHz)" in shown(AP), [ticks], SECONDS)
+        with Program(pair[0], place, OPEN) as alone:
+            assert alone.process.wait(SECONDS) == 1
+            assert f"the radio is shared with {AP} (AP)" in alone.log.read_text()
+
+
 def seen(interface: str) -> str:
     """Return the networks that a radio finds."""
     return run(["iw", "dev", interface, "scan", "freq", "2412", "ap-force"], check=False).stdout
