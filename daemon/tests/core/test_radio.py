@@ -295,6 +295,9 @@ def test_a_driver_that_sends_with_other_settings_is_reported_and_not_refused() -
 def test_error_numbers_are_explained() -> None:
     other = Interface(8, "wlan0", "AP", up=True)
     assert "CAP_NET_ADMIN" in plan.hint(errno.EPERM, IDLE)
-    assert "wlan0 (AP)" in plan.hint(errno.EBUSY, replace(IDLE, others=(other,)))
+    beside = plan.hint(errno.EBUSY, replace(IDLE, others=(other,)))
+    assert "wlan0 (AP)" in beside
+    assert "[access] radio shares = 'mesh0'" in beside
+    assert "shares" not in plan.hint(errno.EBUSY, replace(IDLE, others=(replace(other, type="managed"),)))
     assert "rfkill" in plan.hint(errno.ERFKILL, IDLE)
     assert plan.hint(errno.EBUSY, IDLE) == plan.hint(None, IDLE) == ""

@@ -9,7 +9,7 @@ import errno
 from collections.abc import Iterable, Sequence
 
 from meshsec.core.config.radio_settings import RadioSettings, Security
-from meshsec.core.radio.observed import MESH_POINT, Interface, Observed
+from meshsec.core.radio.observed import ACCESS_POINT, MESH_POINT, Interface, Observed
 from meshsec.core.radio.obstacles import obstacles
 from meshsec.core.radio.steps import (
     Join,
@@ -121,7 +121,10 @@ def hint(code: int | None, seen: Observed) -> str:
             return "; fix: run as root, or with CAP_NET_ADMIN"
         case errno.EBUSY if seen.others:
             others = ", ".join(f"{other.name} ({other.type})" for other in seen.others)
-            return f"; fix: the radio is shared with {others}: take that down, or put it on the same channel"
+            how = "take that down, or put it on the same channel"
+            if any(other.type == ACCESS_POINT for other in seen.others):
+                how += f"; for an access point, too: [access] radio shares = '{seen.name}'"
+            return f"; fix: the radio is shared with {others}: {how}"
         case errno.ERFKILL:
             return "; fix: rfkill unblock wlan, or the switch of the device"
         case _:
