@@ -112,6 +112,16 @@ def test_a_community_takes_each_network_from_those_who_have_it(tmp_path: Path) -
     assert _accepted(farm)["10.130.0.0/16"] == {"library", "square"}
 
 
+def test_a_configuration_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a second run would restart meshsecd, and the order of Ansible's sets changes from run to run."""
+    texts = set()
+    for seed in "123":
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        _written(tmp_path, "community", "bakery")
+        texts.add((tmp_path / "bakery.toml").read_text(encoding="utf-8"))
+    assert len(texts) == 1
+
+
 def test_vehicles_believe_their_own_brigade_alone(tmp_path: Path) -> None:
     nodes = _written(tmp_path, "vehicles", "north-01", "post-1")
     north, post = nodes["north-01"], nodes["post-1"]
