@@ -156,5 +156,6 @@ meshsec.interface      its mesh interfaces, at the first boot
 meshsec.ipv4           its IPv4 mesh address, at the first boot
 meshsec.peers          whom it trusts, a line each: NAME CARD
 meshsec.sae-password   the password of its mesh, where [radio] says security = "sae"
+meshsec.access-password  the password of its access point, where [access] has a radio
 meshsec.root-password  the hash of a password that root may log in with
 """

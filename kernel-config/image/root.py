@@ -21,7 +21,7 @@ PACKAGES = (
     *("charon-systemd", "strongswan-swanctl", "libstrongswan-standard-plugins", "libstrongswan-extra-plugins"),
     *("libcharon-extra-plugins", "iproute2", "nftables", "iputils-ping", "procps"),
     *("iw", "wpasupplicant", "wireless-regdb", "firmware-ath9k-htc", "chrony", "python3", "libsodium23"),
-    "python3-cryptography",
+    *("python3-cryptography", "dnsmasq-base", "hostapd"),
 )
 
 _NO_TEXTS = (

@@ -1,6 +1,8 @@
 """The definition of the vehicle's root: its files agree, and its scripts parse."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,47 @@ def test_scripts_parse(script: Path) -> None:
     subprocess.run(["sh", "-n", str(script)], check=True)
 
 
+def test_an_access_point_has_its_programs_and_its_units_are_enabled() -> None:
+    assert {"hostapd", "dnsmasq-base", "wireless-regdb"} <= set(root.PACKAGES)
+    preset = (FILES / "usr/lib/systemd/system-preset/10-vehicle.preset").read_text(encoding="ascii").splitlines()
+    for name in ("meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd"):
+        assert f"enable {name}.service" in preset
+        assert (root.REPOSITORY / f"daemon/systemd/{name}.service").is_file()
+    assert "enable hostapd.service" not in preset
+
+
+@pytest.mark.parametrize(
+    ("access", "written"),
+    [("", False), ("[access]\nnetworks = []\n", False), ("[access]\nnetworks = ['10.130.0.0/16']\n", True)],
+)
+def test_what_clients_need_is_made_of_the_configuration(tmp_path: Path, access: str, *, written: bool) -> None:
+    config, clients, store = tmp_path / "meshsec.toml", tmp_path / "dnsmasq.conf", tmp_path / "credstore"
+    config.write_text(f"[node]\nname = 'a'\n[routing]\ninterfaces = ['mesh0']\n{access}", encoding="ascii")
+    clients.write_text("of an earlier boot", encoding="ascii")
+    functions = "".join(map(_function, ("says", "configure_access", "store")))
+    given = 'given() { [ "$1" = access-password ] && echo "only the crew"; }\n'
+    variables = f"CONFIG={config} CLIENTS={clients} STORE={store}\n"
+    environment = {
+        "MESHSEC_CONFIG": str(config),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    script = f"set -eu; umask 077\n{variables}{given}{functions}configure_access\n"
+    subprocess.run(["sh", "-c", script], check=True, env=environment)
+    assert clients.exists() is written
+    assert (store / "meshsec.access-password").exists() is written
+    if written:
+        assert "dhcp-range=10.130.0.2" in clients.read_text(encoding="ascii")
+        assert (clients.stat().st_mode & 0o777, (store / "meshsec.access-password").stat().st_mode & 0o777) == (
+            0o644,
+            0o600,
+        )
+
+
+def _function(name: str) -> str:
+    script = (LIBRARY / "provision").read_text(encoding="ascii")
+    return script[script.index(f"\n{name}() {{") :].partition("\n}\n")[0] + "\n}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "asked", "answer"),
     [
@@ -62,7 +105,5 @@ def test_scripts_parse(script: Path) -> None:
 def test_provision_understands_the_configuration(tmp_path: Path, text: str, asked: str, *, answer: bool) -> None:
     config = tmp_path / "meshsec.toml"
     config.write_text(text, encoding="ascii")
-    script = (LIBRARY / "provision").read_text(encoding="ascii")
-    function = script[script.index("says() {") :].partition("\n}\n")[0] + "\n}\n"
-    told = subprocess.run(["sh", "-c", f'CONFIG="$0"; {function} says "$1"', str(config), asked], check=False)
+    told = subprocess.run(["sh", "-c", f'CONFIG="$0"; {_function("says")} says "$1"', str(config), asked], check=False)
     assert (told.returncode == 0) is answer

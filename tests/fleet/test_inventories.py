@@ -9,8 +9,10 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -21,7 +23,11 @@ from tests.lab.basics.places import REPOSITORY
 _COLLECTION = REPOSITORY / "ansible"
 _PROGRAMS = Path(os.environ.get("MESHSEC_ANSIBLE") or Path(sys.executable).parent / "ansible-playbook").parent
 _RUN_SECONDS = 240
-NODES = {"three-pis": "hut,ridge,farm", "vehicles": "north-01,south-15,post-1,post-2"}
+NODES = {
+    "community": "school,bakery,farm,mill,library,square",
+    "three-pis": "hut,ridge,farm",
+    "vehicles": "north-01,south-15,post-1,post-2",
+}
 """The nodes that are checked: vehicles of a brigade differ only in their names."""
 
 pytestmark = [
@@ -84,11 +90,74 @@ def test_what_cannot_be_a_radio_is_refused(wrong: dict[str, object], message: st
     assert message in " ".join(done.stdout.split()), done.stdout
 
 
+@pytest.mark.parametrize("password", ["", "seven77", "two\nlines of it"])
+def test_an_access_point_without_its_password_is_refused(password: str, tmp_path: Path) -> None:
+    preflight = {"ansible.builtin.import_role": {"name": "access", "tasks_from": "preflight"}}
+    given = json.dumps({"access_password": password})
+    done = _play(tmp_path, "community", [preflight], "--limit", "square", "-e", given)
+    assert done.returncode != 0
+    assert "access_password of square is missing" in " ".join(done.stdout.split()), done.stdout
+    right = json.dumps({"access_password": "only the valley"})
+    assert _play(tmp_path, "community", [preflight], "--limit", "square", "-e", right).returncode == 0
+
+
+def test_a_community_takes_each_network_from_those_who_have_it(tmp_path: Path) -> None:
+    nodes = _written(tmp_path, "community", "square", "farm")
+    square, farm = nodes["square"], nodes["farm"]
+    assert square["access"]["radio"]["shares"] == "wlan0"
+    assert square["access"]["peers"] == ["library"]
+    outside = {"0.0.0.0/0": {"school", "bakery"}, "::/0": {"school", "bakery"}}
+    assert _accepted(square) == {**outside, "10.20.1.0/24": {"farm"}, "10.20.2.0/24": {"mill"}}
+    assert "access" not in farm
+    assert _accepted(farm)["10.130.0.0/16"] == {"library", "square"}
+
+
+def test_a_configuration_is_the_same_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a second run would restart meshsecd, and the order of Ansible's sets changes from run to run."""
+    texts = set()
+    for seed in "123":
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        _written(tmp_path, "community", "bakery")
+        texts.add((tmp_path / "bakery.toml").read_text(encoding="utf-8"))
+    assert len(texts) == 1
+
+
+def test_vehicles_believe_their_own_brigade_alone(tmp_path: Path) -> None:
+    nodes = _written(tmp_path, "vehicles", "north-01", "post-1")
+    north, post = nodes["north-01"], nodes["post-1"]
+    assert north["access"]["radio"] == {
+        "interface": "wlan1",
+        "ssid": "north crew",
+        "frequency": 2412,
+        "country": "DE",
+    }
+    assert set(north["access"]["peers"]) == {f"north-{number:02}" for number in range(2, 16)}
+    assert _accepted(north) == {"0.0.0.0/0": {"post-1", "post-2"}, "::/0": {"post-1", "post-2"}}
+    assert _accepted(post)["10.132.0.0/16"] == {f"south-{number:02}" for number in range(1, 16)}
+
+
 def test_a_radio_that_is_not_plugged_in_yet_may_come(tmp_path: Path) -> None:
     preflight = {"ansible.builtin.import_role": {"name": "radio", "tasks_from": "preflight"}}
     absent = json.dumps({"radio_interfaces": ["absent0"], "meshsec_interfaces": ["absent0"]})
     done = _play(tmp_path, "three-pis", [preflight], "--limit", "hut", "-e", absent)
     assert done.returncode == 0, done.stdout
+
+
+def _written(home: Path, inventory: str, *names: str) -> dict[str, Any]:
+    """Return the configuration that the roles write for these nodes."""
+    source, written = _COLLECTION / "roles/meshsec/templates/meshsec.toml.j2", home / "{{ inventory_hostname }}.toml"
+    content = f"{{{{ lookup('ansible.builtin.template', '{source}') }}}}"
+    facts = {"ansible.builtin.setup": {"gather_subset": ["!all"]}, "run_once": True}
+    defaults = {"ansible.builtin.import_role": {"name": "meshsec", "tasks_from": "preflight"}}
+    shown = {"ansible.builtin.copy": {"content": content, "dest": str(written)}}
+    done = _play(home, inventory, [facts, defaults, shown], "--limit", ",".join(names))
+    assert done.returncode == 0, done.stdout
+    return {name: tomllib.loads((home / f"{name}.toml").read_text(encoding="utf-8")) for name in names}
+
+
+def _accepted(node: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return from whom a node's configuration takes each network."""
+    return {one["prefix"]: set(one["from"]) for one in node["routing"]["accept"]}
 
 
 def _judge(home: Path, inventory: str, *arguments: str) -> "subprocess.CompletedProcess[str]":

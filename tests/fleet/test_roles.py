@@ -18,6 +18,13 @@ pytestmark = pytest.mark.timeout(900, func_only=True)
 """The time limit excludes the fixtures, because provisioning a fleet takes long."""
 
 _HOOK = "/usr/local/bin/hear"
+PASSWORD = "only the valley knows"  # noqa: S105  # a test's own
+ACCESS: dict[str, object] = {
+    "access_networks": ["10.130.0.0/16", "fd12:3456:789a:1::/64"],
+    "access_radio": {"interface": "wlan1", "ssid": "valley", "frequency": 2412},
+    "access_password": PASSWORD,
+}
+_CLIENTS = "meshsec-clients meshsec-dnsmasq"
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +36,19 @@ def more(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> It
     every = {"meshsec_settings": {"overlay": {"enabled": True}}, "monitoring_enabled": True, "monitoring_hook": _HOOK}
     gateway = {"gateway_uplink": INTERFACE, "gateway_probe": ["2001:db8:9::1"]}
     inventory = tmp_path_factory.mktemp("inventory") / "more.json"
-    content = {"all": {"children": {"mesh": {"vars": every, "hosts": {"c": gateway}}}}}
+    content = {"all": {"children": {"mesh": {"vars": every, "hosts": {"a": ACCESS, "c": gateway}}}}}
     inventory.write_text(json.dumps(content), encoding="ascii")
     controller.play("provision", "-i", str(inventory))
     yield inventory
     controller.play("provision")
     for name in controller.fleet.nodes:
         units = controller.fleet.ssh(
-            name, "systemctl is-active overlayd meshsec-metrics.timer meshsec-hook", check=False
+            name,
+            f"systemctl is-active overlayd meshsec-metrics.timer meshsec-hook meshsec-hostapd {_CLIENTS}",
+            check=False,
         )
-        assert "\nactive" not in f"\n{units.stdout}"
+        assert "\nactiv" not in f"\n{units.stdout}"
+    assert controller.fleet.ssh("a", "ls /etc/credstore/meshsec.access-password", check=False).returncode != 0
 
 
 def test_a_second_run_changes_nothing(controller: Controller, line: Fleet, more: Path) -> None:
@@ -78,6 +88,20 @@ def test_a_gateway_is_found_and_the_mesh_hides_behind_it(line: Fleet, more: Path
         "2001:db8:9::1",
     )  # The program is this machine's, because a bare node has none.
     wait_until("an answer from beyond", lambda: line.lab["a"].run(*asked, check=False).returncode == 0, (), 60)
+
+
+def test_an_access_node_serves_and_says_what_its_access_point_lacks(line: Fleet, more: Path) -> None:
+    """The machine has no radio, so its unit refuses to start hostapd, and nothing else is hindered."""
+    assert line.ssh("a", f"systemctl is-active {_CLIENTS}", check=False).stdout == "active\nactive\n"
+    mode = line.ssh("a", "stat -c '%a %U' /etc/credstore/meshsec.access-password").stdout
+    assert mode == "600 root\n"
+    refusal = "there is no wireless interface wlan1; fix: plug the adapter in"
+    said = "journalctl --unit meshsec-hostapd --output cat"
+    wait_until("the refusal", lambda: refusal in line.ssh("a", said).stdout, (), 60)
+    assert PASSWORD not in line.ssh("a", "journalctl --output cat").stdout
+    assert line.ssh("b", "ls /etc/credstore/meshsec.access-password", check=False).returncode != 0
+    behind = "meshsec status --json"
+    assert "10.130.0.0/16" in line.ssh("c", behind, check=False).stdout, "the others know who has clients"
 
 
 def _way_out(line: Fleet, name: str, network: str) -> str | None:

@@ -5,7 +5,9 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,6 +16,10 @@ from meshsec import files
 from meshsec.adapters.files import config_file, secrecy
 from meshsec.core.config.radio_settings import RadioSettings
 from meshsec.core.config.settings import Settings
+from meshsec.core.radio.access_point import beacon_interval
+from meshsec.core.radio.obstacles import Obstacle
+from meshsec.radio import access_point
+from meshsec.radio.access_point import NoAccessPointError
 from meshsec.radio.keeper import JoinError, Keeper
 
 
@@ -27,25 +33,39 @@ from meshsec.radio.keeper import JoinError, Keeper
     help="The configuration file.",
 )
 @click.option("--check", is_flag=True, help="Only say what is in the way, or the steps that would be taken.")
-@click.argument("interface")
+@click.option(
+    "--access-point",
+    "is_access_point",
+    is_flag=True,
+    help="Instead of joining a mesh, make the radio of [access] ready for hostapd, and end.",
+)
+@click.argument("interface", required=False)
 @click.version_option(package_name="meshsec", prog_name="meshsec-radio", message="%(prog)s %(version)s")
-def main(config: Path, check: bool, interface: str) -> None:
+def main(config: Path, check: bool, is_access_point: bool, interface: str | None) -> None:
     """Bring the wireless INTERFACE into the mesh that [radio] of the configuration describes, and keep it there.
 
     Runs in the foreground. SIGTERM leaves the mesh and makes the interface what it was before. The password of a mesh
     with SAE is the credential meshsec.sae-password (systemd.exec(5)): a file of that name in $CREDENTIALS_DIRECTORY.
+
+    With --access-point it refuses a radio that cannot be the access point, says which can, and makes an interface that
+    shares the radio of a mesh interface.
     """
+    if is_access_point == bool(interface):
+        raise click.UsageError("name either the INTERFACE that is to join the mesh, or --access-point")
     try:
         settings = config_file.load(config)
+        if interface is None:
+            sys.exit(_prepare_access_point(settings, only_check=check))
         wish = _wish(settings, config, interface)
+        keep = partial(Keeper, interface, wish, beacon_interval=beacon_interval(settings.access.radio, interface))
         if check:
-            sys.exit(_check(interface, wish))
+            sys.exit(_check(interface, keep(directory=Path())))
         _set_up_logging()
         directory = Path(os.environ.get("RUNTIME_DIRECTORY") or settings.paths.run)
         files.make_directory(directory)
         secrecy.keep_private()
-        asyncio.run(_serve(interface, wish, directory))
-    except (config_file.ConfigError, files.FileError, JoinError) as error:
+        asyncio.run(_serve(interface, keep(directory=directory)))
+    except (config_file.ConfigError, files.FileError, JoinError, NoAccessPointError) as error:
         raise click.ClickException(str(error)) from error
 
 
@@ -57,20 +77,33 @@ def _wish(settings: Settings, config: Path, interface: str) -> RadioSettings:
     return settings.radios.of(interface)
 
 
-def _check(interface: str, wish: RadioSettings) -> int:
+def _check(interface: str, keeper: Keeper) -> int:
+    with closing(keeper):
+        try:
+            found, steps = asyncio.run(keeper.examine())
+        except OSError as error:
+            raise JoinError(f"{interface}: {error}") from error
+    return _say(interface, found, steps)
+
+
+def _prepare_access_point(settings: Settings, *, only_check: bool) -> int:
     try:
-        found, steps = asyncio.run(Keeper(interface, wish, Path()).examine())
+        found, steps = asyncio.run(access_point.prepare(settings, only_check=only_check))
     except OSError as error:
-        raise JoinError(f"{interface}: {error}") from error
-    for obstacle in found:
-        click.echo(f"{interface}: {obstacle}")
-    for number, step in enumerate(steps, start=1):
-        click.echo(f"{number}. {step}")
-    return 1 if found else 0
+        raise JoinError(f"access point: {error}") from error
+    return _say("access point", found, steps)
 
 
-async def _serve(interface: str, wish: RadioSettings, directory: Path) -> None:
-    with closing(Keeper(interface, wish, directory)) as keeper:
+def _say(subject: str, found: Iterable[Obstacle], steps: Iterable[object]) -> int:
+    """Print what is in the way and the steps; return the exit status."""
+    obstacles = [f"{subject}: {obstacle}" for obstacle in found]
+    for line in (*obstacles, *(f"{number}. {step}" for number, step in enumerate(steps, start=1))):
+        click.echo(line)
+    return 1 if obstacles else 0
+
+
+async def _serve(interface: str, keeper: Keeper) -> None:
+    with closing(keeper):
         await _serve_until_asked(keeper, interface)
 
 

@@ -67,9 +67,12 @@ class AbsentError(JoinError):
 class Keeper:
     """Keep one interface in the mesh, from the first step to the last."""
 
-    def __init__(self, interface: str, wish: RadioSettings, directory: Path) -> None:
+    def __init__(
+        self, interface: str, wish: RadioSettings, directory: Path, beacon_interval: int | None = None
+    ) -> None:
         self._name = interface
         self._wish = wish
+        self._beacon_interval = beacon_interval
         self._changed = asyncio.Event()
         self._supplicant = Supplicant(interface, directory, self._changed.set)
         self._notifier = Notifier()
@@ -104,7 +107,7 @@ class Keeper:
             if wants_country(self._wish, seen):
                 seen = replace(seen, country=self._wish.country or seen.country)
             found = obstacles(self._wish, seen)
-            return found, () if found else plan.plan(self._wish, seen)
+            return found, () if found else plan.plan(self._wish, seen, self._beacon_interval)
 
     async def _membership(self) -> None:
         """Join once; return with everything undone when the membership is lost. Raises JoinError."""
@@ -151,7 +154,7 @@ class Keeper:
         """Carry out the plan; ``done`` collects what must be undone, also after a failure. Raises JoinError."""
         what = "plan"
         try:
-            for step in plan.plan(self._wish, before):
+            for step in plan.plan(self._wish, before, self._beacon_interval):
                 what = str(step)
                 _log.info("%s: %s", self._name, what)
                 done.append(step)
@@ -197,7 +200,7 @@ class Keeper:
 
     async def _carry_out(self, stack: Nl80211, before: Observed, step: Step) -> None:
         if isinstance(step, StartSupplicant):
-            await asyncio.wait_for(self._start_supplicant(stack, before.phy), _JOIN_SECONDS)
+            await asyncio.wait_for(self._start_supplicant(stack, before.phy, step.beacon_interval), _JOIN_SECONDS)
         elif isinstance(step, StopSupplicant):
             await self._supplicant.stop()
         else:
@@ -224,9 +227,9 @@ class Keeper:
             case SetMcastRate(mbit=mbit):
                 await stack.set_mcast_rate(own.index, mbit)
 
-    async def _start_supplicant(self, stack: Nl80211, phy: Phy | None) -> None:
+    async def _start_supplicant(self, stack: Nl80211, phy: Phy | None, beacon_interval: int | None) -> None:
         """Start wpa_supplicant and wait until it has joined. Raises SupplicantError if it ends before that."""
-        await self._supplicant.start(self._wish, credential.sae_password())
+        await self._supplicant.start(self._wish, credential.sae_password(), beacon_interval)
         while True:
             if ended := self._supplicant.ended:
                 raise SupplicantError(f"{ended}; fix: it needs mesh support (CONFIG_MESH, CONFIG_SAE), as Debian's has")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from meshsec.adapters.radio.nl80211 import decode_interface, decode_phy, message
-from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Interface
+from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Combination, Interface, Limit
 
 VECTORS = Path(__file__).parents[3] / "tests" / "vectors" / "wiphy"
 
@@ -60,3 +60,52 @@ def test_an_interface_in_a_mesh_has_its_channel_and_an_idle_one_has_none() -> No
     found = dict(decode_interface(one) for one in recorded("interfaces.bin"))
     assert found[0] == Interface(2, "wlan0", "mesh point", frequency=2412, width=1, center=2412, tx_power=20.0)
     assert found[1] == Interface(3, "wlan1", "managed", tx_power=0.0)
+
+
+def test_a_radio_says_which_interfaces_may_be_up_at_once() -> None:
+    beacons = frozenset({"managed", "AP", "mesh point", "p2p client", "p2p go"})
+    assert decode_phy(list(recorded("hwsim.bin"))).combinations == (
+        Combination(
+            limits=(
+                Limit(1, frozenset({"IBSS"})),
+                Limit(2048, beacons),
+                Limit(1, frozenset({"p2p device"})),
+            ),
+            most=2050,
+            channels=1,
+        ),
+    )
+
+
+def attribute(kind: int, content: bytes) -> bytes:
+    """Encode one attribute (struct nlattr), padded to 4 bytes."""
+    return struct.pack("=HH", 4 + len(content), kind) + content + bytes(-len(content) % 4)
+
+
+def number(kind: int, value: int) -> bytes:
+    return attribute(kind, struct.pack("=I", value))
+
+
+def wiphy(*attributes: bytes) -> Any:
+    """Make the message of a radio by hand, by the numbers of the kernel's nl80211.h."""
+    body = struct.pack("=BBH", 3, 1, 0) + number(1, 4) + attribute(2, b"phy4\0") + b"".join(attributes)
+    one: Any = message(struct.pack("=IHHII", 16 + len(body), 0x1C, 2, 1, 0) + body)  # type: ignore[no-untyped-call]
+    one.decode()
+    return one
+
+
+def limit(index: int, most: int, *types: int) -> bytes:
+    return attribute(index, number(1, most) + attribute(2, b"".join(attribute(one, b"") for one in types)))
+
+
+def test_combinations_of_a_driver_are_decoded_with_all_their_limits() -> None:
+    station, ap, mesh_point = 2, 3, 7
+    first = attribute(1, attribute(1, limit(1, 2, station) + limit(2, 2, ap, mesh_point)) + number(2, 2) + number(4, 1))
+    second = attribute(2, attribute(1, limit(1, 1, ap)) + attribute(3, b"") + number(2, 3) + number(4, 2))
+    (one, other) = decode_phy([wiphy(attribute(0x78, first + second))]).combinations
+    assert one == Combination((Limit(2, frozenset({"managed"})), Limit(2, frozenset({"AP", "mesh point"}))), 2, 1)
+    assert other == Combination((Limit(1, frozenset({"AP"})),), 3, 2)
+
+
+def test_a_driver_without_combinations_has_one_interface_at_a_time() -> None:
+    assert decode_phy([wiphy()]).combinations == ()

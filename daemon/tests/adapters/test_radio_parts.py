@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from meshsec.adapters.files.credential import SAE_PASSWORD, CredentialError, sae_password
 from meshsec.adapters.radio import rfkill
@@ -141,10 +141,14 @@ def test_a_radio_without_a_switch_is_not_switched_off() -> None:
     assert rfkill.blocked("nosuchphy") == (False, False)
 
 
-def checked(tmp_path: Path, radio: str) -> tuple[int, str]:
+def invoked(tmp_path: Path, tables: str, *arguments: str) -> Result:
     path = tmp_path / "meshsec.toml"
-    path.write_text(f"[node]\nname = 'a'\n[routing]\ninterfaces = ['nosuch0']\n{radio}", encoding="utf-8")
-    result = CliRunner().invoke(main, ["--config", str(path), "--check", "nosuch0"])
+    path.write_text(f"[node]\nname = 'a'\n[routing]\ninterfaces = ['nosuch0']\n{tables}", encoding="utf-8")
+    return CliRunner().invoke(main, ["--config", str(path), *arguments])
+
+
+def checked(tmp_path: Path, radio: str) -> tuple[int, str]:
+    result = invoked(tmp_path, radio, "--check", "nosuch0")
     return result.exit_code, result.output
 
 
@@ -159,3 +163,37 @@ def test_without_a_radio_in_the_configuration_there_is_nothing_to_do(tmp_path: P
     code, output = checked(tmp_path, "")
     assert code == 1
     assert f"{tmp_path}/meshsec.toml:1: radio: is missing; allowed: a table with mesh_id" in output
+
+
+@pytest.mark.parametrize(("interval", "expected"), [(100, True), (None, False)])
+def test_wpa_supplicant_takes_the_beacon_interval_of_the_access_point(interval: int | None, *, expected: bool) -> None:
+    assert ("beacon_int=100" in configuration(WISH, b"12345678", interval)) is expected
+
+
+ACCESS = """[radio]
+mesh_id = 'a'
+frequency = 2412
+security = 'open'
+[access]
+networks = ['10.130.0.0/16']
+radio = { interface = 'ap0', ssid = 'valley', frequency = 2412, shares = 'nosuch0' }
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--access-point"], ["--access-point", "--check"]])
+def test_an_access_point_without_its_radio_is_refused_before_hostapd_starts(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    result = invoked(tmp_path, ACCESS, *arguments)
+    assert result.exit_code == 1
+    assert "access point: there is no wireless interface nosuch0, whose radio ap0 is to share; fix: " in result.output
+
+
+def test_a_node_that_is_no_access_point_has_nothing_to_prepare(tmp_path: Path) -> None:
+    result = invoked(tmp_path, "", "--access-point")
+    assert (result.exit_code, "[access] has no radio" in result.output) == (1, True)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--access-point", "nosuch0"]])
+def test_either_an_interface_or_the_access_point_is_named(tmp_path: Path, arguments: list[str]) -> None:
+    assert invoked(tmp_path, ACCESS, *arguments).exit_code == 2

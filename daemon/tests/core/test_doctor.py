@@ -8,10 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from meshsec.core.config.access_settings import AccessRadio
 from meshsec.core.config.radio_settings import RadioSettings, Security
 from meshsec.core.explain.doctor import examine, view
-from meshsec.core.explain.findings import Check, Facts, Level, RadioFacts
-from meshsec.core.radio.observed import Interface, MeshParameters, Observed
+from meshsec.core.explain.findings import AccessPointFacts, Check, Facts, Level, RadioFacts
+from meshsec.core.radio.observed import Combination, Interface, Limit, MeshParameters, Observed, Phy, Radio
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import EspBackend
 from meshsec.core.values.refusals import Refusal, Source
@@ -249,6 +250,32 @@ def test_a_radio_is_reported_with_its_neighbours_or_its_fault() -> None:
     assert amiss.fix.startswith("meshsec-radio --check mesh0")
     assert judged(None, good).level is Level.OK
     assert judged(None, off).found == "the radio is switched off by software"
+
+
+def access_point(*radios: Radio) -> Check:
+    wish, mesh = AccessRadio("ap0", "valley", 2412, shares="mesh0"), RadioSettings("rescue", 2412, Security.OPEN)
+    facts = replace(SOUND, access_point=AccessPointFacts(wish, {"mesh0": mesh}, radios))
+    return next(one for one in examine(facts) if one.name == "access point ap0")
+
+
+def test_the_access_point_is_reported_as_it_is_and_a_radio_that_cannot_be_it_with_the_reason() -> None:
+    both = Combination((Limit(2, frozenset({"AP", "mesh point"})),), 2, 1)
+    phy = Phy(0, "phy0", frozenset({"AP", "mesh point"}), combinations=(both,))
+    mesh = Interface(7, "mesh0", "mesh point", up=True, carrier=True)
+    serving = Interface(8, "ap0", "AP", up=True, carrier=True, frequency=2412)
+    fine = access_point(Radio(phy, (mesh, serving)))
+    assert (fine.level, fine.found) == (Level.OK, "2412 MHz, on the radio of mesh0")
+    idle = access_point(Radio(phy, (mesh, replace(serving, type="managed", carrier=False))))
+    assert (idle.level, idle.found) == (Level.WARN, "ap0 is managed and serves nobody")
+    absent = access_point(Radio(phy, (mesh,)))
+    assert (absent.found, absent.fix) == (
+        "ap0 does not exist yet and serves nobody",
+        "systemctl status meshsec-hostapd",
+    )
+    refused = access_point(Radio(replace(phy, combinations=()), (mesh,)))
+    assert refused.level is Level.WARN
+    assert refused.found == "phy0, the radio of mesh0, cannot be access point and mesh point at once"
+    assert not [one for one in examine(SOUND) if one.name.startswith("access point")]
 
 
 def test_a_cable_beside_a_radio_needs_a_metric() -> None:

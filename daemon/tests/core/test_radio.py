@@ -90,6 +90,14 @@ def test_with_a_password_wpa_supplicant_joins_and_what_is_asked_for_is_set_befor
     )
 
 
+@pytest.mark.parametrize(
+    ("wish", "step"),
+    [(OPEN, Join(b"rescue", 2412, Mode.HT20, Span(1, 2412, (2412,)), 100)), (SAE, StartSupplicant(100))],
+)
+def test_a_radio_that_is_an_access_point_too_has_one_beacon_interval_for_both(wish: RadioSettings, step: Step) -> None:
+    assert step in plan.plan(wish, IDLE, beacon_interval=100)
+
+
 def test_a_mesh_that_another_program_joined_is_left_first() -> None:
     assert plan.plan(OPEN, JOINED)[0] == Leave()
     assert plan.plan(OPEN, own(JOINED, carrier=False))[0] == SetUp(up=False)
@@ -287,6 +295,9 @@ def test_a_driver_that_sends_with_other_settings_is_reported_and_not_refused() -
 def test_error_numbers_are_explained() -> None:
     other = Interface(8, "wlan0", "AP", up=True)
     assert "CAP_NET_ADMIN" in plan.hint(errno.EPERM, IDLE)
-    assert "wlan0 (AP)" in plan.hint(errno.EBUSY, replace(IDLE, others=(other,)))
+    beside = plan.hint(errno.EBUSY, replace(IDLE, others=(other,)))
+    assert "wlan0 (AP)" in beside
+    assert "[access] radio shares = 'mesh0'" in beside
+    assert "shares" not in plan.hint(errno.EBUSY, replace(IDLE, others=(replace(other, type="managed"),)))
     assert "rfkill" in plan.hint(errno.ERFKILL, IDLE)
     assert plan.hint(errno.EBUSY, IDLE) == plan.hint(None, IDLE) == ""

@@ -184,6 +184,32 @@ def test_a_radios_required_keys_are_each_demanded_once() -> None:
     assert [problem.path[-1] for problem in caught.value.problems] == ["mesh_id", "frequency", "security"]
 
 
+@pytest.mark.parametrize(
+    ("radio", "where", "allowed"),
+    [
+        ({"shares": "mesh0"}, None, ""),
+        ({"shares": "mesh1"}, ("access", "radio", "shares"), "one of routing.interfaces"),
+        ({"shares": "mesh 0"}, ("access", "radio", "shares"), "1 to 15 octets"),
+        ({"interface": "mesh0"}, ("access", "radio", "interface"), "an interface that is none of routing.interfaces"),
+    ],
+)
+def test_an_access_point_shares_the_radio_of_a_mesh_interface_and_is_none_itself(
+    radio: dict[str, str], where: tuple[str, ...] | None, allowed: str
+) -> None:
+    point = {"interface": "ap0", "ssid": "valley", "frequency": 2412, **radio}
+    table = {**MINIMAL, "access": {"networks": ["10.130.0.0/16"], "radio": point}}
+    if where is None:
+        found = decoded(table).access.radio
+        assert found is not None
+        assert found.shares == "mesh0"
+        return
+    with pytest.raises(SettingsError) as caught:
+        decoded(table)
+    (problem,) = caught.value.problems
+    assert problem.path == where
+    assert allowed in str(problem)
+
+
 def test_a_node_with_libreswan_says_on_its_card_that_it_cannot_sign() -> None:
     settings = decoded({**MINIMAL, "ike": {"daemon": "libreswan", "esp": "kernel"}})
     assert settings.ike.daemon is IkeDaemon.LIBRESWAN

@@ -29,7 +29,7 @@ OFFERED = (
     *("charon-systemd", "strongswan-swanctl", "libcharon-extra-plugins"),
     *("libstrongswan-standard-plugins", "libstrongswan-extra-plugins"),
     *("iproute2", "nftables", "iputils-ping", "procps", "kmod", "ethtool", "tcpdump", "apparmor"),
-    *("iw", "wpasupplicant", "wireless-regdb"),
+    *("iw", "wpasupplicant", "wireless-regdb", "hostapd", "dnsmasq-base"),
     *("libsodium23", "chrony", "python3-apt", "python3-cryptography", "sudo", "dbus", "ca-certificates"),
     "zsh",  # A package's test needs it for completions.
 )

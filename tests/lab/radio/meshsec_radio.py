@@ -52,6 +52,7 @@ class Program:
     directory: Path
     radio: dict[str, object]
     password: str = ""
+    access: dict[str, object] | None = None
     statuses: list[str] = field(default_factory=list)
 
     def __enter__(self) -> Self:
@@ -73,7 +74,7 @@ class Program:
         self.log = self.directory / "log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*program, "--config", str(configuration(self.directory, self.radio)), self.interface],
+                [*program, "--config", str(configuration(self.directory, self.radio, self.access)), self.interface],
                 stderr=log,
                 env=environment,
             )
@@ -162,12 +163,18 @@ def stations(interface: str) -> str:
     return " ".join(run(["iw", "dev", interface, "station", "dump"], check=False).stdout.split())
 
 
-def configuration(directory: Path, radio: dict[str, object]) -> Path:
-    """Write a meshsec.toml with these keys of ``[radio]``."""
+def configuration(directory: Path, radio: dict[str, object], access: dict[str, object] | None = None) -> Path:
+    """Write a meshsec.toml with these keys of ``[radio]``, and of ``radio`` of ``[access]``."""
     path = directory / "meshsec.toml"
-    keys = "\n".join(f"{key} = {value!r}" for key, value in radio.items())
-    path.write_text(f"[node]\nname = 'a'\n[routing]\ninterfaces = ['mesh7']\n[radio]\n{keys}\n", encoding="utf-8")
+    text = f"[node]\nname = 'a'\n[routing]\ninterfaces = ['mesh7']\n[radio]\n{_keys(radio)}\n"
+    if access:
+        text += f"[access]\nnetworks = ['10.130.0.0/16']\n[access.radio]\n{_keys(access)}\n"
+    path.write_text(text, encoding="utf-8")
     return path
+
+
+def _keys(table: dict[str, object]) -> str:
+    return "\n".join(f"{key} = {value!r}" for key, value in table.items())
 
 
 def children(program: Program) -> Sequence[int]:

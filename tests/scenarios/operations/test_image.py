@@ -2,7 +2,8 @@
 
 Vehicle a gets no password, b gets one: b can be asked, and a shows that nobody can log in without one. Trust is set up
 as with real vehicles: b's operator types a's card, and a finds b's card at its next start, which follows a power cut. b
-gets a whole configuration and has two simulated radios besides its cable, which hear each other.
+gets a whole configuration and has two simulated radios besides its cable, which hear each other. By the second of them
+it is an access point, too.
 """
 
 import json
@@ -28,9 +29,11 @@ CARD = r"card +(meshsec1\w+)$"
 ADDRESS = r"address +(fc[0-9a-f:]+)$"
 UP = r"Reached target .*multi-user\.target"
 RADIOS = ("wlan0", "wlan1")
+AP = "ap0"
 SERVICES = (
     *("meshsec-firewall", "meshsec-ike", "meshsecd", "olsrv2d", "chrony", "systemd-networkd", "systemd-journald"),
     *("meshsec-provision", "meshsec-card", *(f"meshsec-radio@{radio}" for radio in RADIOS)),
+    *("meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd"),
 )
 CONFIG = f"""\
 [routing]
@@ -44,6 +47,10 @@ profile = "governor"
 mesh_id = "rescue"
 frequency = 2412
 security = "sae"
+
+[access]
+networks = ["10.130.0.0/16", "fd12:3456:789a:1::/64"]
+radio = {{ interface = "{AP}", shares = "{RADIOS[1]}", ssid = "crew", frequency = 2412 }}
 """
 
 
@@ -56,8 +63,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Vehicle, Ve
         old.unlink()
     with Link() as link, Vehicle("a", link, directory, logs) as a, Vehicle("b", link, directory, logs) as b:
         a.start("b", _credentials("a"))
-        given = {"meshsec.name": "b", "meshsec.config": CONFIG, "meshsec.sae-password": "only the crew knows"}
-        b.start("a", given | _password(), vehicle.RADIOS)
+        secrets = {"meshsec.sae-password": "only the crew knows", "meshsec.access-password": "and its phones"}
+        given = {"meshsec.name": "b", "meshsec.config": CONFIG}
+        b.start("a", given | secrets | _password(), vehicle.RADIOS)
         a.console.wait(UP, BOOT)
         b.log_in(PASSWORD, BOOT)
         b.run("systemctl is-system-running --wait", BOOT)
@@ -101,6 +109,23 @@ def test_its_radios_join_their_mesh_and_the_router_takes_them(pair: tuple[Vehicl
     assert all(name in answer for name in RADIOS), answer
     cable = f"systemctl show --property ActiveState,ConditionResult --value meshsec-radio@{vehicle.INTERFACE}"
     assert b.run(cable, COMMAND) == (0, "inactive\nno"), "a cable needs no radio"
+
+
+def test_it_is_an_access_point_by_the_radio_of_its_mesh(pair: tuple[Vehicle, Vehicle]) -> None:
+    _, b = pair
+    serving = f"timeout {COMMAND:.0f} sh -c 'until iw dev {AP} info | grep -q channel; do sleep 1; done'"
+    assert b.run(serving, 2 * COMMAND) == (0, ""), b.run("journalctl --no-pager -u meshsec-hostapd | tail -20", COMMAND)
+    shown = b.run(f"iw dev {AP} info; iw dev {RADIOS[1]} info", COMMAND)[1]
+    assert re.findall(r"type (.+)", shown) == ["AP", "mesh point"], shown
+    (phy,) = set(re.findall(r"wiphy (\d+)", shown))
+    assert phy, "both are one radio"
+    assert b.run("grep -c '^dhcp-range=10.130.0.2' /etc/meshsec/dnsmasq.conf", COMMAND) == (0, "1")
+    rendered = "/run/meshsec-hostapd/hostapd.conf"
+    assert b.run(f"grep '^ssid2' {rendered}; stat -Lc %a {rendered}", COMMAND) == (0, "ssid2=63726577\n600")
+    members = b.run("ls /sys/class/net/meshsec-clients/brif", COMMAND)
+    assert members == (0, AP)
+    (check,) = [one for one in json.loads(b.run("meshsec doctor --json", COMMAND)[1])["checks"] if AP in one["name"]]
+    assert (check["level"], check["found"]) == ("ok", f"2412 MHz, on the radio of {RADIOS[1]}")
 
 
 def test_its_daemons_have_the_classes_of_their_profile(pair: tuple[Vehicle, Vehicle]) -> None:

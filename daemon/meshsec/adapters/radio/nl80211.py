@@ -12,7 +12,7 @@ from pyroute2.netlink import NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, nla
 from pyroute2.netlink.nl80211 import IFTYPE_VALUES, NL80211_NAMES, AsyncNL80211, nl80211cmd
 
 from meshsec.core.config.radio_settings import Mode
-from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Interface, MeshParameters, Phy
+from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Combination, Interface, Limit, MeshParameters, Phy
 from meshsec.core.radio.steps import Join, SetMeshParameters
 
 _CHANNEL_TYPES = {Mode.NOHT: 0, Mode.HT20: 1, Mode.HT40_MINUS: 2, Mode.HT40_PLUS: 3}
@@ -52,6 +52,7 @@ class _bands(nla):  # noqa: N801
 
 
 _DESCRIBED = {
+    "NL80211_ATTR_BEACON_INTERVAL": "uint32",
     "NL80211_ATTR_MESH_ID": "cdata",
     "NL80211_ATTR_MESH_CONFIG": "mesh_config",
     "NL80211_ATTR_MCAST_RATE": "uint32",
@@ -82,6 +83,13 @@ class Nl80211:
         """Return one radio, with what the current regulatory rules allow."""
         return decode_phy(await self._dump("GET_WIPHY", {"WIPHY": index, "SPLIT_WIPHY_DUMP": True}))
 
+    async def phys(self) -> tuple[Phy, ...]:
+        """Return all radios of this network namespace."""
+        parts: dict[int, list[Any]] = {}
+        for part in await self._dump("GET_WIPHY", {"SPLIT_WIPHY_DUMP": True}):
+            parts.setdefault(part.get_attr("NL80211_ATTR_WIPHY"), []).append(part)
+        return tuple(map(decode_phy, parts.values()))
+
     async def interfaces(self) -> tuple[tuple[int, Interface], ...]:
         """Return all wireless interfaces with the numbers of their radios, without what rtnetlink knows."""
         return tuple(map(decode_interface, await self._dump("GET_INTERFACE", {})))
@@ -95,6 +103,11 @@ class Nl80211:
     async def request_country(self, country: str) -> None:
         """Ask for a regulatory domain. Whether the kernel accepts it shows later."""
         await self._ask("REQ_SET_REG", {"REG_ALPHA2": country}, f"regulatory domain {country}")
+
+    async def add_interface(self, phy: int, name: str, kind: str) -> None:
+        """Make an interface on a radio. The kernel gives it a MAC address of its own."""
+        attributes = {"WIPHY": phy, "IFNAME": name, "IFTYPE": _TYPES[kind]}
+        await self._ask("NEW_INTERFACE", attributes, f"interface {name}")
 
     async def set_type(self, index: int, kind: str) -> None:
         """Change the type of an interface, which must be down."""
@@ -120,6 +133,8 @@ class Nl80211:
             channel |= {"CHANNEL_WIDTH": wish.span.width, "CENTER_FREQ1": wish.span.center}
         config = {"attrs": [["NL80211_MESHCONF_FORWARDING", 0], ["NL80211_MESHCONF_NOLEARN", 1]]}
         attributes = {"IFINDEX": index, "MESH_ID": wish.mesh_id, **channel, "MESH_CONFIG": config}
+        if wish.beacon_interval is not None:
+            attributes["BEACON_INTERVAL"] = wish.beacon_interval
         await self._ask("JOIN_MESH", attributes, f"join on {wish.frequency} MHz {wish.mode}")
 
     async def leave(self, index: int) -> None:
@@ -218,6 +233,7 @@ def decode_phy(parts: Sequence[Any]) -> Phy:
         self_managed=first("WIPHY_SELF_MANAGED_REG", default=False),
         rts_threshold=first("WIPHY_RTS_THRESHOLD", RTS_OFF),
         bands=_decode_bands(parts),
+        combinations=tuple(map(_combination, first("INTERFACE_COMBINATIONS", ()))),
     )
 
 
@@ -273,6 +289,21 @@ def _channel(one: Any) -> Channel:
         no_80mhz=has("NO_80MHZ"),
         power_max=(one.get_attr("NL80211_FREQUENCY_ATTR_MAX_TX_POWER") or 0) / _MBM,
     )
+
+
+def _combination(one: Any) -> Combination:
+    limits = one.get_attr("NL80211_IFACE_COMB_LIMITS") or ()
+    return Combination(
+        limits=tuple(map(_limit, limits)),
+        most=one.get_attr("NL80211_IFACE_COMB_MAXNUM") or 0,
+        channels=one.get_attr("NL80211_IFACE_COMB_NUM_CHANNELS") or 0,
+    )
+
+
+def _limit(one: Any) -> Limit:
+    types = one.get_attr("NL80211_IFACE_LIMIT_TYPES")
+    names = (name for name, _ in types["attrs"]) if types else ()
+    return Limit(one.get_attr("NL80211_IFACE_LIMIT_MAX") or 0, frozenset(map(_type_name, names)))
 
 
 def _type_name(constant: str) -> str:

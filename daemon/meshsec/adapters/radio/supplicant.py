@@ -31,7 +31,7 @@ class SupplicantError(Exception):
     """wpa_supplicant failed; the text has the end of its log."""
 
 
-def configuration(wish: RadioSettings, password: bytes) -> str:
+def configuration(wish: RadioSettings, password: bytes, beacon_interval: int | None = None) -> str:
     """Return the configuration of one mesh. Texts are in hexadecimal, so that nothing needs quoting."""
     network = (
         f"ssid={wish.mesh_id.encode().hex()}",
@@ -43,6 +43,7 @@ def configuration(wish: RadioSettings, password: bytes) -> str:
         "group=CCMP",
         "ieee80211w=2",
         f"mesh_rssi_threshold={wish.rssi_threshold or 0}",
+        *([f"beacon_int={beacon_interval}"] if beacon_interval else []),
         *_RESTRICTIONS[wish.mode],
     )
     lines = "".join(f"\t{line}\n" for line in network)
@@ -76,11 +77,11 @@ class Supplicant:
         """Return the end of its log."""
         return " | ".join(self._last) or "(it said nothing)"
 
-    async def start(self, wish: RadioSettings, password: bytes) -> None:
+    async def start(self, wish: RadioSettings, password: bytes, beacon_interval: int | None = None) -> None:
         """Start it; joining takes some time. Raises SupplicantError and FileError."""
         if shutil.which(_PROGRAM) is None:
             raise SupplicantError("wpa_supplicant is not installed; fix: apt install wpasupplicant")
-        files.write(self._configuration, configuration(wish, password).encode(), 0o600)
+        files.write(self._configuration, configuration(wish, password, beacon_interval).encode(), 0o600)
         self._last.clear()
         # setpriv(1): it must end with this process, even if we are killed.
         self._process = await asyncio.create_subprocess_exec(

@@ -16,7 +16,7 @@ from meshsec.agent.sides.strangers import Stranger
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain import copied_keys, networks_view
-from meshsec.core.explain.findings import Facts, RadioFacts
+from meshsec.core.explain.findings import AccessPointFacts, Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import Address, Card, DataPlane
@@ -89,6 +89,7 @@ async def collect(sides: Sides) -> Facts:
         guarded=await sides.kernel.guard_counters(),
         contested=await _contested(sides),
         radios=await _radios(sides),
+        access_point=await _access_point(sides),
         unweighed=sides.start.settings.routing.unweighed,
         **_overlay(sides, mtus),
     )
@@ -138,6 +139,14 @@ async def _radios(sides: Sides) -> list[RadioFacts]:
     except OSError as error:
         _log.warning("the radios could not be looked at: %s", error)
         return []
+
+
+async def _access_point(sides: Sides) -> AccessPointFacts | None:
+    try:
+        return await radios.access_point(sides.start.settings)
+    except OSError as error:
+        _log.warning("the radio of the access point could not be looked at: %s", error)
+        return None
 
 
 async def past_networks(sides: Sides) -> list[str]:

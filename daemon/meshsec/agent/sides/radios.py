@@ -7,9 +7,10 @@ from dataclasses import replace
 from meshsec.adapters.kernel import netlink
 from meshsec.adapters.radio import nl80211, rfkill
 from meshsec.adapters.radio.nl80211 import Nl80211, Nl80211Error
-from meshsec.core.config.radio_settings import Radios
-from meshsec.core.explain.findings import RadioFacts
-from meshsec.core.radio.observed import MESH_POINT, Interface, Observed, Phy
+from meshsec.core.config.radio_settings import Radios, RadioSettings
+from meshsec.core.config.settings import Settings
+from meshsec.core.explain.findings import AccessPointFacts, RadioFacts
+from meshsec.core.radio.observed import MESH_POINT, Interface, Observed, Phy, Radio
 
 _READINGS = 5
 """How often a radio is read if its rules change meanwhile; more changes are a mistake elsewhere."""
@@ -25,6 +26,36 @@ async def facts(names: Iterable[str], radios: Radios | None) -> list[RadioFacts]
                 wish = radios.of(name) if radios else None
                 found.append(RadioFacts(wish, seen, await stack.signals(seen.interface.index)))
     return found
+
+
+async def access_point(settings: Settings) -> AccessPointFacts | None:
+    """Return doctor's facts of the access point; None if this node is to be none. Raises OSError."""
+    if settings.access.radio is None:
+        return None
+    async with nl80211.opened() as stack:
+        return AccessPointFacts(settings.access.radio, mesh(settings), await machine(stack))
+
+
+def mesh(settings: Settings) -> dict[str, RadioSettings | None]:
+    """Return the mesh interfaces, with their settings if meshsec-radio brings them up."""
+    radios = settings.radios
+    return {name: radios.of(name) if radios else None for name in settings.routing.interfaces}
+
+
+async def machine(stack: Nl80211 | None) -> tuple[Radio, ...]:
+    """Return all radios of this machine with their interfaces. Raises OSError."""
+    if stack is None:
+        return ()
+    links, found = await netlink.links(), await stack.interfaces()
+    return tuple(
+        _radio(phy, [_with_link(one, links) for number, one in found if number == phy.index])
+        for phy in await stack.phys()
+    )
+
+
+def _radio(phy: Phy, interfaces: Iterable[Interface]) -> Radio:
+    soft, hard = rfkill.blocked(phy.name)
+    return Radio(phy, tuple(interfaces), soft_blocked=soft, hard_blocked=hard)
 
 
 async def observe(stack: Nl80211 | None, name: str, phy: Phy | None = None) -> Observed:

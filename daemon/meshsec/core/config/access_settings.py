@@ -41,6 +41,13 @@ class AccessRadio(Struct, frozen=True):
         AccessSecurity, Meta(description="how clients join: `sae`, or `mixed` with WPA2 for old ones")
     ] = AccessSecurity.MIXED
     country: Country = None
+    shares: Annotated[
+        InterfaceName,
+        Meta(
+            description="the mesh interface whose radio the access point shares; `interface` is then made on it",
+            extra={"default": "none"},
+        ),
+    ] = ""
 
     @property
     def channel(self) -> int | None:
@@ -92,7 +99,8 @@ class AccessSettings(Struct, frozen=True):
         AccessRadio | None,
         Meta(
             description='the access point of this node: `{ interface = "wlan0", ssid = "valley", frequency = 5180 }`, '
-            "and beside these `security`, `mixed` (WPA3 and WPA2) or `sae` (WPA3), and `country`",
+            "and beside these `security`, `mixed` (WPA3 and WPA2) or `sae` (WPA3), `country`, and `shares`, the mesh "
+            "interface whose radio it shares",
             extra={"default": "none"},
         ),
     ] = None

@@ -85,6 +85,8 @@ def access_problems(
             yield ("ports", index), port, "an interface that is none of routing.interfaces"
     if access.radio is not None and access.radio.interface in (routing.interfaces or ()):
         yield ("radio", "interface"), access.radio.interface, "an interface that is none of routing.interfaces"
+    if access.radio is not None and access.radio.shares not in ("", *(routing.interfaces or ())):
+        yield ("radio", "shares"), access.radio.shares, "one of routing.interfaces"
     if node in (access.peers or ()):
         yield ("peers", access.peers.index(node)), node, "other nodes than this one"
     if access.networks and routing.daemon is RoutingDaemon.OLSRD2:

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from meshsec.core.explain import copied_keys, input_doctor, peers_doctor, wall_doctor
+from meshsec.core.explain import copied_keys, input_doctor, peers_doctor, radio_doctor, wall_doctor
 from meshsec.core.explain.findings import Check, Facts, Level, judged
 from meshsec.core.networks.mtu import OVERLAY_MTU
-from meshsec.core.radio import plan
-from meshsec.core.radio.obstacles import blocked
 from meshsec.core.values.model import EspBackend
 
 SCHEMA = "meshsec-doctor-1"
@@ -236,28 +234,6 @@ def _interfaces(facts: Facts) -> list[Check]:
     return checks
 
 
-def _radios(facts: Facts) -> list[Check]:
-    checks = []
-    for radio in facts.radios:
-        name = radio.seen.name
-        amiss = plan.differences(radio.wish, radio.seen) if radio.wish else blocked(radio.seen)
-        fix = f"meshsec-radio --check {name}; systemctl status meshsec-radio@{name}" if radio.wish else "rfkill list"
-        checks += judged(f"radio {name}", "; ".join(amiss), plan.summary(radio.seen, radio.signals), fix, Level.WARN)
-    return checks + _cables_beside_radios(facts)
-
-
-def _cables_beside_radios(facts: Facts) -> list[Check]:
-    """Warn of a cable without a metric: it weighs more than the slowest radio (docs/reference/olsrv2d.md)."""
-    if not (wireless := {radio.seen.name for radio in facts.radios}):
-        return []
-    found = "is no radio, and without a metric of its own the last resort beside one"
-    return [
-        Check(f"interface {name}", Level.WARN, found, f"[routing.interface.{name}] metric = 26, for Ethernet")
-        for name in facts.unweighed
-        if name not in wireless and facts.mtus.get(name) is not None
-    ]
-
-
 _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _config,
     _key,
@@ -278,7 +254,8 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _overlay,
     _forwarding,
     _interfaces,
-    _radios,
+    radio_doctor.radios,
+    radio_doctor.access_point,
     peers_doctor.authentication,
     peers_doctor.failed,
     peers_doctor.lost,

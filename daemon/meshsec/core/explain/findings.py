@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from meshsec.core.config.access_settings import AccessRadio
 from meshsec.core.config.radio_settings import RadioSettings
-from meshsec.core.radio.observed import Observed
+from meshsec.core.radio.observed import Observed, Radio
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import EspBackend
 from meshsec.core.values.refusals import Refusal
@@ -38,6 +39,17 @@ class RadioFacts:
     seen: Observed
     signals: Sequence[int] = ()
     """dBm, of each neighbour."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPointFacts:
+    """The access point that this node is to be."""
+
+    wish: AccessRadio
+    mesh: Mapping[str, RadioSettings | None]
+    """The mesh interfaces, with their settings if meshsec-radio brings them up."""
+    radios: Sequence[Radio]
+    """All radios of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,7 @@ class Facts:
     strangers: Sequence[str]
     """Nodes without a card that asked for an SA, with the reason and how often."""
     radios: Sequence[RadioFacts] = ()
+    access_point: AccessPointFacts | None = None
     unweighed: Sequence[str] = ()
     """Mesh interfaces that have no metric by configuration."""
     overlay: str = ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 MESH_POINT = "mesh point"
 MANAGED = "managed"
+ACCESS_POINT = "AP"
 RTS_OFF = 0xFFFFFFFF
 """nl80211: no frame asks first."""
 
@@ -40,6 +41,25 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """How many interfaces of these types may be up at once."""
+
+    most: int
+    types: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Which interfaces of a radio may be up at once (nl80211_if_combination_attrs)."""
+
+    limits: tuple[Limit, ...]
+    most: int
+    """Interfaces in all."""
+    channels: int
+    """Different channels."""
+
+
+@dataclass(frozen=True, slots=True)
 class Phy:
     """A radio."""
 
@@ -53,6 +73,8 @@ class Phy:
     """Whether the driver keeps its own regulatory domain."""
     rts_threshold: int = RTS_OFF
     bands: tuple[Band, ...] = ()
+    combinations: tuple[Combination, ...] = ()
+    """None of them: the radio has one interface at a time."""
 
     def band(self, frequency: int) -> Band | None:
         """Return the band that has this channel."""
@@ -76,6 +98,24 @@ class Interface:
     """MHz, of the whole channel."""
     tx_power: float | None = None
     """dBm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Radio:
+    """A radio of this machine, with all of its interfaces."""
+
+    phy: Phy
+    interfaces: tuple[Interface, ...] = ()
+    soft_blocked: bool = False
+    hard_blocked: bool = False
+
+    def has(self, name: str) -> bool:
+        """Return whether the radio has the interface ``name``."""
+        return any(one.name == name for one in self.interfaces)
+
+    def __str__(self) -> str:
+        names = ", ".join(one.name for one in self.interfaces)
+        return f"{self.phy.name} ({names})" if names else self.phy.name
 
 
 @dataclass(frozen=True, slots=True)

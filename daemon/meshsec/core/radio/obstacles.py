@@ -30,7 +30,7 @@ def obstacles(wish: RadioSettings, seen: Observed) -> list[Obstacle]:
     return [
         *_capability(wish, seen.phy),
         *_regulation(wish, seen),
-        *_blocked(seen),
+        *switched_off(soft=seen.soft_blocked, hard=seen.hard_blocked),
         *_busy(seen.interface),
         *_channel(wish, seen.phy),
     ]
@@ -43,7 +43,15 @@ def wants_country(wish: RadioSettings, seen: Observed) -> bool:
 
 def blocked(seen: Observed) -> list[str]:
     """Return which rfkill switches block the radio."""
-    return [one.found for one in _blocked(seen)]
+    return [one.found for one in switched_off(soft=seen.soft_blocked, hard=seen.hard_blocked)]
+
+
+def switched_off(*, soft: bool, hard: bool) -> Iterator[Obstacle]:
+    """Yield the switches that are off."""
+    if hard:
+        yield Obstacle("the radio is switched off by hardware", "turn on the switch of the device")
+    if soft:
+        yield Obstacle("the radio is switched off by software", "rfkill unblock wlan")
 
 
 def _missing(seen: Observed) -> Iterator[Obstacle]:
@@ -85,13 +93,6 @@ def _regulation(wish: RadioSettings, seen: Observed) -> Iterator[Obstacle]:
             f"the kernel stays in regulatory domain {seen.country}, not {wish.country}",
             "install wireless-regdb and load cfg80211 again (reboot), or leave country out",
         )
-
-
-def _blocked(seen: Observed) -> Iterator[Obstacle]:
-    if seen.hard_blocked:
-        yield Obstacle("the radio is switched off by hardware", "turn on the switch of the device")
-    if seen.soft_blocked:
-        yield Obstacle("the radio is switched off by software", "rfkill unblock wlan")
 
 
 def _busy(own: Interface) -> Iterator[Obstacle]:

@@ -9,7 +9,7 @@ import errno
 from collections.abc import Iterable, Sequence
 
 from meshsec.core.config.radio_settings import RadioSettings, Security
-from meshsec.core.radio.observed import MESH_POINT, Interface, Observed
+from meshsec.core.radio.observed import ACCESS_POINT, MESH_POINT, Interface, Observed
 from meshsec.core.radio.obstacles import obstacles
 from meshsec.core.radio.steps import (
     Join,
@@ -39,8 +39,11 @@ other by turns would never meet again, whatever their passwords are by then.
 """
 
 
-def plan(wish: RadioSettings, seen: Observed) -> tuple[Step, ...]:
-    """Return the steps into the mesh from what was seen. Raises ValueError when there are obstacles."""
+def plan(wish: RadioSettings, seen: Observed, beacon_interval: int | None = None) -> tuple[Step, ...]:
+    """Return the steps into the mesh from what was seen. Raises ValueError when there are obstacles.
+
+    ``beacon_interval`` is that of an access point which shares the radio (access_point.py).
+    """
     whole = span(wish.frequency, wish.mode)
     if seen.interface is None or whole is None or obstacles(wish, seen):
         raise ValueError(f"{seen.name}: there are obstacles")
@@ -54,9 +57,9 @@ def plan(wish: RadioSettings, seen: Observed) -> tuple[Step, ...]:
         steps.append(SetTxPower(wish.tx_power))
     steps.append(SetUp(up=True))
     if wish.security is Security.SAE:
-        steps.append(StartSupplicant())
+        steps.append(StartSupplicant(beacon_interval))
     else:
-        steps.append(Join(wish.mesh_id.encode(), wish.frequency, wish.mode, whole))
+        steps.append(Join(wish.mesh_id.encode(), wish.frequency, wish.mode, whole, beacon_interval))
     steps.append(SetMeshParameters(wish.rssi_threshold or 0, _forget_seconds(wish)))
     if wish.mcast_rate is not None:
         steps.append(SetMcastRate(wish.mcast_rate))
@@ -118,7 +121,10 @@ def hint(code: int | None, seen: Observed) -> str:
             return "; fix: run as root, or with CAP_NET_ADMIN"
         case errno.EBUSY if seen.others:
             others = ", ".join(f"{other.name} ({other.type})" for other in seen.others)
-            return f"; fix: the radio is shared with {others}: take that down, or put it on the same channel"
+            how = "take that down, or put it on the same channel"
+            if any(other.type == ACCESS_POINT for other in seen.others):
+                how += f"; for an access point, too: [access] radio shares = '{seen.name}'"
+            return f"; fix: the radio is shared with {others}: {how}"
         case errno.ERFKILL:
             return "; fix: rfkill unblock wlan, or the switch of the device"
         case _:

@@ -71,6 +71,8 @@ class Join:
     frequency: int
     mode: Mode
     span: Span
+    beacon_interval: int | None = None
+    """Time units of 1.024 ms; None: the kernel's."""
 
     def __str__(self) -> str:
         return f"join the open mesh {self.mesh_id.decode()!r} on {self.frequency} MHz {self.mode}"
@@ -79,6 +81,9 @@ class Join:
 @dataclass(frozen=True, slots=True)
 class StartSupplicant:
     """Join by wpa_supplicant, which does SAE and peering."""
+
+    beacon_interval: int | None = None
+    """As in ``Join``."""
 
     def __str__(self) -> str:
         return "join by wpa_supplicant (SAE)"
