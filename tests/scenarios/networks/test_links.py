@@ -28,6 +28,8 @@ TAKEN_OVER = 1.0
 """Seconds in which a second uplink carries what the first one did."""
 LARGE = 2_000_000
 """Bytes: more than a thousand segments, so that a path MTU that is wrong by one header stalls the transfer."""
+_GREEDY = "link:c:9"
+"""A connection that meshsecd takes for a link's, so that it does not close its SAs as a stranger's."""
 _SEEN = "not (arp or icmp or icmp6 or ip6 proto 0 or udp port 500 or udp port 4500 or ip proto 50)"
 """What a capture on the internet may not show, as tcpdump filters it."""
 
@@ -149,14 +151,15 @@ def test_a_linked_node_gets_no_selectors_beside_the_paths(mesh: Islands) -> None
         ChildSpec(name, "tunnel", *ts, _without_ml(Policy().esp_proposals)) for name, ts in selectors.items()
     )
     b.charon.configure(
-        "greedy", vici_connections.message(replace(wanted, children=children)) | {"local_addrs": ["%any"]}
+        _GREEDY, vici_connections.message(replace(wanted, children=children)) | {"local_addrs": ["%any"]}
     )
     allowed = {f"{one}/128" for joint in joints for one in (joint.own, joint.peer)}
     for name in selectors:
-        b.charon.initiate("greedy", name)
+        b.charon.initiate(_GREEDY, name)
         assert c.charon.selectors("link:b:0") <= allowed
-    b.charon.terminate("greedy")
-    b.charon.forget("greedy")
+    assert b.charon.selectors(_GREEDY), "what is asked for is narrowed to a path, so the negotiation was a real one"
+    b.charon.terminate(_GREEDY)
+    b.charon.forget(_GREEDY)
     mesh.wait_paths(0, 1)
 
 
