@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv6Network
 
 import pytest
@@ -20,6 +21,7 @@ from tests.lab.islands import FIRST, PUBLIC, SECOND, Islands, flooding, islands
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.traffic import wait_arrivals
+from tests.lab.node.node import Node
 from tests.lab.observe.capture import Capture
 from tests.lab.observe.schemas import schema
 from tests.scenarios.expectations import assert_no_drift, flow, spis
@@ -161,6 +163,26 @@ def test_a_linked_node_gets_no_selectors_beside_the_paths(mesh: Islands) -> None
     b.charon.terminate(_GREEDY)
     b.charon.forget(_GREEDY)
     mesh.wait_paths(0, 1)
+
+
+def _is_up(node: Node) -> bool:
+    return bool(node.control.ask("status")["links"][0]["up"])
+
+
+def test_a_restart_of_meshsecd_moves_nothing(mesh: Islands) -> None:
+    a, b, c, d = (mesh.lab[name] for name in "abcd")
+    mesh.wait_paths(0, 1)
+    with flow(a, d) as running:
+        wait_arrivals(running, 20)
+        for node in (b, c):
+            node.daemons.agent.stop()
+            wait_arrivals(running, 20)
+            node.daemons.agent.start()
+            node.daemons.agent.wait_ready()
+            node.wait_for("the link", partial(_is_up, node), 60)
+        wait_arrivals(running, 20)
+    assert running.result.lost == 0
+    assert mesh.paths("b", "c") == mesh.paths("c", "b") == {0, 1}
 
 
 def test_nothing_leaves_in_the_clear_when_the_daemons_die(mesh: Islands) -> None:

@@ -53,6 +53,8 @@ class IslandConnections:
         """The IKE_SAs by connection."""
         self.wanted: Mapping[str, ConnectionSpec] = {}
         """The connections that the IKE daemon ought to have."""
+        self.is_met = False
+        """An IKE daemon has said what SAs it has."""
         self.changed = asyncio.Event()
         """Set when there is something to look at again."""
         self._loaded: dict[str, ConnectionSpec] = {}
@@ -62,6 +64,7 @@ class IslandConnections:
 
     def met(self, connections: Iterable[str], sas: Mapping[str, tuple[IkeSa, ...]]) -> None:
         """Take what an IKE daemon has that was just met."""
+        self.is_met = True
         self._loaded.clear()
         self._foreign = set(connections)
         self.sas = dict(sas)

@@ -130,11 +130,17 @@ class IslandsSide:
         if self._links:
             names = dict.fromkeys(uplink for link in self._links for uplink in link.uplinks)
             self.state.uplinks = uplinks = await kernel.look(names)
-            await self._set_devices(joints, uplinks)
-            await kernel.assign({joint.own for joint in joints})
+            if self._is_certain:
+                await self._set_devices(joints, uplinks)
+                await kernel.assign({joint.own for joint in joints})
             ends = {joint.peer: carrier.uplink for joint, carrier in self.state.up.items()}
             await kernel.set_ways(uplinks, ends if self._known.backend is EspBackend.KERNEL else {})
         await self.connections.settle(joints, uplinks)
+
+    @property
+    def _is_certain(self) -> bool:
+        """Whether the rules are in force and the SAs are known. Until then what a meshsecd before has set stays."""
+        return self._known.rules.in_force is not None and self.connections.is_met
 
     def _admitted(self) -> tuple[Joint, ...]:
         """Return the paths that the rules in force let through, as far as trust still asks for them."""
