@@ -31,6 +31,8 @@ from meshsec.agent.sides.gateway_watch import GatewayWatch
 from meshsec.agent.sides.ike import IkeSide
 from meshsec.agent.sides.ike_daemon import Outside
 from meshsec.agent.sides.ike_ports import IkePorts
+from meshsec.agent.sides.island_connections import Uses as IslandUses
+from meshsec.agent.sides.islands import IslandsSide
 from meshsec.agent.sides.kernel import KernelSide, watch
 from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.modes import ModeChoice
@@ -69,7 +71,7 @@ class Agent:
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
         engine = Engine(card, backend, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
-        networks = configured_networks(settings.routing, settings.policy, settings.access)
+        networks = configured_networks(settings.routing, settings.policy, settings.access, settings.links)
         engine.known.rules.perimeter = networks.perimeter
         engine.known.networks.configure(
             (one.prefix for one in networks.own),
@@ -88,6 +90,8 @@ class Agent:
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
         )
         self.ike = IkeSide(self._ike_daemon(), keys, outside)
+        engine.known.rules.linked = frozenset(link.peer for link in settings.links)
+        self.islands = IslandsSide(settings.links, card, engine.known, IslandUses(self.ike.actions, self._spawn))
         self.ports = IkePorts(settings.ike.daemon.traits)
         self.routing = Routing(settings.routing, self._on_router)
         self.kernel = KernelSide(start.cards, backend, settings.routing.interfaces, self.driver.post, self._notifier)
@@ -136,6 +140,7 @@ class Agent:
                 self.gateway,
                 self.gateway_watch,
                 self.access,
+                self.islands,
                 self.modes,
                 self.scheduling,
                 self.reload,
@@ -180,6 +185,7 @@ class Agent:
                 tasks.create_task(self.networks.watch_routes())
                 tasks.create_task(self.gateway.run())
                 tasks.create_task(self.access.run())
+                tasks.create_task(self.islands.run())
                 tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
@@ -235,6 +241,9 @@ class Agent:
 
     def _on_ike(self, event: Event) -> None:
         """Report charon's start and end to scheduling first, because the next events may cause negotiations."""
+        if (rest := self.islands.without_links(event)) is None:
+            return
+        event = rest
         if isinstance(event, IkeDaemonUp) and self.ike.daemon.facts:
             self.scheduling.charon_up(self.ike.daemon.facts.identity.pid)
             self._spawn(self.ports.settle(self.ike.daemon.facts.identity.pid))
@@ -271,6 +280,7 @@ class Agent:
 
     def _on_turn(self) -> None:
         self.scheduling.follow(self.driver.engine.known.channels())
+        self.islands.follow()
         self.access.follow()
         self.fleet.follow(self.driver.engine.known.channels())
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)

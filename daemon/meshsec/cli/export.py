@@ -30,6 +30,7 @@ from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.formats import chrony, dnsmasq, drop_ins, hostapd, overlayd, routers
+from meshsec.core.islands import paths
 from meshsec.core.networks.claims import Claim
 from meshsec.core.scheduling.profiles import Profile
 from meshsec.core.values.model import Address, Card, EspBackend, Network, Peer, peer_name
@@ -239,11 +240,13 @@ def _accepted(app: App) -> Mapping[Network, tuple[Address, ...]]:
 
 def _strongswan(app: App, backend: EspBackend) -> str:
     plugins = strongswan_conf.installed_plugins()
-    return strongswan_conf.render(backend, Path(app.settings.ike.vici), plugins=plugins)
+    links = bool(app.settings.links)
+    return strongswan_conf.render(backend, Path(app.settings.ike.vici), plugins=plugins, has_links=links)
 
 
 def _networks(app: App) -> ConfiguredNetworks:
-    return configured_networks(app.settings.routing, app.settings.policy, app.settings.access)
+    settings = app.settings
+    return configured_networks(settings.routing, settings.policy, settings.access, settings.links)
 
 
 def _behind(configured: ConfiguredNetworks, peers: Mapping[str, Peer]) -> BehindNodes:
@@ -275,5 +278,7 @@ def _nftables(app: App, backend: EspBackend) -> str:
         overlay.device if overlay.enabled else "",
         (card.address for card in cards),
     )
-    rules = replace(within(rules, networks.perimeter), behind=_behind(networks, peers))
+    linked = [link.peer for link in app.settings.links]
+    joints = paths.all_joints(app.card, {name: peer.card for name, peer in peers.items()}, linked)
+    rules = replace(within(rules, networks.perimeter), behind=_behind(networks, peers), joints=joints)
     return nft_rules.render(in_doubt(rules) if found.problems else rules)

@@ -119,6 +119,8 @@ def is_degraded(view: Mapping[str, Any]) -> bool:
         return True
     if any(one["problem"] and one["announced_by"] for one in view["networks"]):
         return True
+    if any(not one["up"] or one["problems"] for one in view["links"]):
+        return True
     return any(peer["state"] in _UNPROTECTED or is_lost(peer) for peer in view["peers"])
 
 
@@ -168,12 +170,24 @@ def _print_networks(view: Mapping[str, Any]) -> None:
         click.echo(_gateway(view["gateway"]))
     for problem in view["gateway"]["problems"]:
         click.secho(f"Gateway: {problem}", fg="red")
+    for one in view["links"]:
+        click.secho(_link(one), fg=None if one["up"] else "red")
     for one in view["networks"]:
         click.secho(_network(one), fg="red" if one["problem"] else None)
 
 
 def _gateway(one: Mapping[str, Any]) -> str:
     return f"Gateway by {one['uplink']}, which offers {', '.join(one['offers']) or 'nothing'}"
+
+
+def _link(one: Mapping[str, Any]) -> str:
+    ways = (
+        f"{path['uplink']} with {path['remote']}{', behind a NAT' if path['behind_nat'] else ''}, "
+        f"for {duration(path['up_for'])}"
+        for path in one["paths"]
+    )
+    problems = "".join(f"; {problem}" for problem in one["problems"])
+    return f"Link to {one['peer']}: {'; '.join(ways) or 'down'}{problems}"
 
 
 def _network(one: Mapping[str, Any]) -> str:

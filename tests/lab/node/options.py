@@ -33,6 +33,8 @@ class Options:
     """The table ``[gateway]``."""
     access: Mapping[str, PolicyValue] = field(default_factory=dict)
     """The table ``[access]``; with it the node has dnsmasq."""
+    links: Sequence[Mapping[str, PolicyValue]] = ()
+    """The tables ``[[link]]``."""
     esp: str = "auto"
     """Where ESP is to run: the setting ``esp``."""
 
@@ -57,6 +59,8 @@ def configuration(name: str, number: int, options: Options, interfaces: Sequence
         lines += ["", "[gateway]", *(f"{key} = {_toml(value)}" for key, value in options.gateway.items())]
     if options.access:
         lines += ["", "[access]", *(f"{key} = {_toml(value)}" for key, value in options.access.items())]
+    for link in options.links:
+        lines += ["", "[[link]]", *(f"{key} = {_toml(value)}" for key, value in link.items())]
     mesh_prefixes = ["fc00::/7", IPV4_MESH] if options.ipv4 else ["fc00::/7"]
     policy = {"mesh_prefixes": mesh_prefixes, **options.policy}
     lines += ["", "[policy]", *(f"{key} = {_toml(value)}" for key, value in policy.items())]

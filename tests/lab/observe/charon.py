@@ -90,6 +90,18 @@ class Charon:
         with self._session() as session:
             session.load_conn({name: connection})
 
+    def forget(self, name: str) -> None:
+        """Unload a connection without meshsecd's knowledge."""
+        with self._session() as session:
+            session.unload_conn({"name": name})
+
+    def selectors(self, peer: str) -> set[str]:
+        """Return the traffic selectors of all CHILD_SAs of a connection, of both ends."""
+        with self._session() as session:
+            found = [sa for entry in session.list_sas({"ike": peer}) for sa in entry.values()]
+        children = (child for sa in found for child in sa.get("child-sas", {}).values())
+        return {one.decode() for child in children for end in ("local-ts", "remote-ts") for one in child.get(end, [])}
+
     def give_secret(self, name: str, secret: str) -> None:
         """Load a pre-shared key for all peers without meshsecd's knowledge."""
         with self._session() as session:

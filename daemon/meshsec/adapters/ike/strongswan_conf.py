@@ -45,11 +45,19 @@ def plugins_for(backend: EspBackend) -> tuple[str, ...]:
     return _BASE + esp + _TAIL
 
 
-def render(backend: EspBackend, vici_socket: Path, log: Path | None = None, *, plugins: Collection[str]) -> str:
+def render(
+    backend: EspBackend,
+    vici_socket: Path,
+    log: Path | None = None,
+    *,
+    plugins: Collection[str],
+    has_links: bool = False,
+) -> str:
     """Return the text of strongswan.conf.
 
     Without the file ``log`` charon logs to the journal. ``plugins`` are the installed ones (``installed_plugins()``).
-    Raises ``PluginMissingError`` if a necessary one is not installed.
+    ``has_links``: links over the internet take IPv4, too. Raises ``PluginMissingError`` if a necessary plugin is not
+    installed.
     """
     wanted = plugins_for(backend)
     if missing := [name for name in wanted if name not in plugins]:
@@ -59,6 +67,7 @@ def render(backend: EspBackend, vici_socket: Path, log: Path | None = None, *, p
         routes=_ROUTES[backend],
         vici_socket=vici_socket,
         log=_FILE_LOG.format(path=log) if log else _JOURNAL,
+        sockets=_ANY_VERSION if has_links else _IPV6_ALONE,
     )
 
 
@@ -93,6 +102,16 @@ _FILE_LOG = """\
       flush_line = yes
     }}
   }}
+"""
+
+_IPV6_ALONE = """\
+      # IKE runs between IPv6 addresses only.
+      use_ipv4 = no
+"""
+
+_ANY_VERSION = """\
+      # IKE runs between IPv6 addresses in the mesh, and between any addresses over the internet.
+      use_ipv4 = yes
 """
 
 _TEMPLATE = """\
@@ -154,8 +173,7 @@ charon-systemd {{
       roam_events = no
     }}
     socket-default {{
-      # IKE runs between IPv6 addresses only.
-      use_ipv4 = no
+{sockets}\
     }}
   }}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from meshsec.adapters.ike.vici_fields import number, subsection, text, texts, yes
 from meshsec.core.ike.drift import Configured, ConfiguredChild
-from meshsec.core.values.model import Authentication, ChildSpec, ConnectionSpec
+from meshsec.core.values.model import Authentication, ChildSpec, ConnectionSpec, Outside
 
 _SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
 """SubjectPublicKeyInfo before the 32 bytes of an Ed25519 key (RFC 8410, section 4)."""
@@ -15,6 +15,23 @@ _SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
 
 def message(spec: ConnectionSpec) -> dict[str, Any]:
     """Return the content of ``load-conn`` for one peer."""
+    return {**_in_the_mesh(spec), **(_over_the_internet(spec.outside) if spec.outside else {})}
+
+
+def _over_the_internet(outside: Outside) -> dict[str, Any]:
+    """Return what a link over the internet has instead.
+
+    It never counts as a duplicate, so that neither end's INITIAL_CONTACT closes the SAs of its other uplinks.
+    """
+    return {
+        "local_addrs": list(outside.local),
+        "remote_addrs": list(outside.remote),
+        "dpd_delay": str(outside.dpd_delay),
+        "unique": "never",
+    }
+
+
+def _in_the_mesh(spec: ConnectionSpec) -> dict[str, Any]:
     return {
         "version": "2",
         "local_addrs": [str(spec.local_address)],

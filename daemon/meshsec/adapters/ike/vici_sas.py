@@ -57,6 +57,8 @@ def ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
         local_id=_identity(text(section, "local-id", "")),
         rekey_at=_coming(section, "rekey-time", now),
         remote_host=_identity(text(section, "remote-host", "")),
+        remote_end=text(section, "remote-host", ""),
+        behind_nat=text(section, "nat-local", "no") == "yes",
     )
 
 

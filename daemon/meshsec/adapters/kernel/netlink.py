@@ -259,6 +259,11 @@ async def mtus() -> dict[str, int]:
         return {link.get("ifname"): link.get("mtu") async for link in await ipr.link("dump")}
 
 
+def has_carrier(flags: int) -> bool:
+    """Return whether an interface with these flags is up and has a carrier."""
+    return bool(flags & _IFF_UP and flags & _IFF_LOWER_UP)
+
+
 async def links() -> dict[str, Link]:
     """Return every interface by name."""
     async with route_socket(NetlinkError) as ipr:

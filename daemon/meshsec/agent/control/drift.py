@@ -9,6 +9,7 @@ from meshsec.core.ike import drift, drift_kernel
 from meshsec.core.ike.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
 from meshsec.core.ike.drift_kernel import Kernel
 from meshsec.core.ike.port import IkeError
+from meshsec.core.islands.paths import parts
 from meshsec.core.values.model import EspBackend, IkeSa
 from meshsec.core.values.networks import OtherRoute, TunnelRoute
 
@@ -46,9 +47,11 @@ def _joined(*parts: Report) -> Report:
 
 def _wanted(sides: Sides) -> Wanted:
     channels = [channel for channel in sides.driver.engine.known.channels() if channel.connection]
+    links = sides.islands.connections.wanted
+    own = {channel.name: channel.connection for channel in channels if channel.connection}
     return Wanted(
-        connections={channel.name: channel.connection for channel in channels if channel.connection},
-        titles={channel.name: channel.title for channel in channels},
+        connections={**own, **links},
+        titles={channel.name: channel.title for channel in channels} | {name: parts(name)[0] for name in links},
         public_keys=tuple(card.public_key for card in sides.start.cards),
     )
 

@@ -15,9 +15,10 @@ from meshsec.agent.sides import radios, routing
 from meshsec.agent.sides.strangers import Stranger
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
-from meshsec.core.explain import copied_keys, networks_view
+from meshsec.core.explain import copied_keys, islands_view, networks_view
 from meshsec.core.explain.findings import AccessPointFacts, Facts, RadioFacts
 from meshsec.core.formats import routers
+from meshsec.core.islands.paths import is_path
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import Address, Card, DataPlane
 
@@ -33,7 +34,7 @@ async def collect(sides: Sides) -> Facts:
     """Collect all facts once; nothing is changed."""
     esp, ike, topology = sides.start.esp, sides.ike.daemon.facts, sides.routing.topology
     mtus, links = await netlink.mtus(), await netlink.links()
-    interfaces = sides.start.settings.routing.interfaces
+    interfaces = [one for one in sides.start.settings.routing.interfaces if not is_path(one)]
     await sides.configuration.poll()
     await sides.ports.poll(is_up=ike is not None)
     daemon = sides.start.settings.ike.daemon
@@ -75,6 +76,8 @@ async def collect(sides: Sides) -> Facts:
         unprotected_networks=[str(one) for one in sides.driver.engine.known.rules.perimeter.unprotected],
         uplink=sides.gateway.state.uplink,
         gateway_problems=sides.gateway.view()["problems"],
+        links=[one["peer"] for one in sides.islands.view(sides.driver.now)],
+        link_problems=islands_view.faults(sides.islands.view(sides.driver.now)),
         gateways_unwatched=sides.gateway_watch.problem,
         networks=len(sides.driver.engine.known.networks.grants),
         network_problems=[*networks_view.problems(sides.driver.engine.known)],

@@ -11,6 +11,7 @@ from meshsec.agent.sides.gateway import GatewaySide
 from meshsec.agent.sides.gateway_watch import GatewayWatch
 from meshsec.agent.sides.ike import IkeSide
 from meshsec.agent.sides.ike_ports import IkePorts
+from meshsec.agent.sides.islands import IslandsSide
 from meshsec.agent.sides.kernel import KernelSide
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.networks import NetworksSide
@@ -40,6 +41,7 @@ class Sides:
     gateway: GatewaySide
     gateway_watch: GatewayWatch
     access: AccessSide
+    islands: IslandsSide
     modes: ModeChoice
     scheduling: Scheduling
     reload: Callable[[], Awaitable[tuple[str, ...]]]

@@ -10,6 +10,7 @@ from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import access_view, fleet
 from meshsec.core.channels.situation import Situation
 from meshsec.core.explain import doctor, network_sentences, views
+from meshsec.core.explain.islands_view import sentences
 from meshsec.core.ike.drift import view as drift_view
 from meshsec.core.ike.port import IkeError
 
@@ -53,7 +54,8 @@ class ViewRequests:
             *await self._past_networks(),
         ]
         known = filter(None, problems), sides.left_out(), sides.gateway.view()
-        return views.status(sides.driver.engine, self._now, *known)
+        shown = views.status(sides.driver.engine, self._now, *known)
+        return {**shown, "links": sides.islands.view(self._now)}
 
     async def _past_networks(self) -> list[str]:
         try:
@@ -84,7 +86,8 @@ class ViewRequests:
         return access_view.view(self._sides.access)
 
     async def _plan(self, _params: Params) -> Mapping[str, Any]:
-        return views.plan(self._sides.driver.engine, self._now)
+        shown = views.plan(self._sides.driver.engine, self._now)
+        return {**shown, "actions": [*shown["actions"], *self._sides.islands.plan(self._now)]}
 
     async def _explain(self, params: Params) -> Mapping[str, Any]:
         if "network" in params:
@@ -93,9 +96,11 @@ class ViewRequests:
 
     def _explain_peer(self, title: str) -> Mapping[str, Any]:
         try:
-            return views.explain(self._sides.driver.engine, self._now, title)
+            shown = views.explain(self._sides.driver.engine, self._now, title)
         except LookupError as error:
             raise ControlError("unknown_peer", str(error.args[0])) from error
+        links = (one for one in self._sides.islands.view(self._now) if one["peer"] == title)
+        return {**shown, "sentences": [*shown["sentences"], *(one for link in links for one in sentences(link))]}
 
     async def _explain_network(self, asked: str) -> Mapping[str, Any]:
         known = self._sides.driver.engine.known

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
 from meshsec.core.channels.ipv4_claims import mesh_networks, stays_closed
+from meshsec.core.islands import paths
 from meshsec.core.networks.networks import Networks
 from meshsec.core.policy.policy import Policy, RemovedPeers
+from meshsec.core.values.islands import Joint
 from meshsec.core.values.model import Address, Card, EspBackend, Perimeter, RulesSpec, UnknownNodes, peer_name
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ class FailClosed:
         """The card of the key that will replace the node's (ADR 0041); set before the first event."""
         self.perimeter = Perimeter()
         """Where the mesh ends on this node; set before the first event."""
+        self.linked: frozenset[str] = frozenset()
+        """The peers to whom links over the internet are asked for; set before the first event."""
         self.networks = Networks()
         """The networks behind nodes."""
         self.in_force: RulesSpec | None = None
@@ -129,8 +133,14 @@ class FailClosed:
         locators = self._kept_locators | {card.locator for card in cards}
         rules = rules_spec(self._node, self._kept | trusted, locators, self._backend, self._policy)
         barred = frozenset[Address]().union(*self._barred.values()) - trusted
-        rules = replace(rules, barred=barred, behind=self.networks.behind(self._cards_by_peer()))
+        behind = self.networks.behind(self._cards_by_peer())
+        rules = replace(rules, barred=barred, behind=behind, joints=self.joints())
         return with_overlay(rules, self._device, (card.address for card in cards))
+
+    def joints(self) -> tuple[Joint, ...]:
+        """Return the paths of the links to those who are trusted now. During a change of keys the present ones hold."""
+        cards = {channel.title: channel.card for channel in self._channels.values() if channel.card is not None}
+        return paths.all_joints(self._node, cards, self.linked)
 
     def _cards_by_peer(self) -> dict[str, list[Card]]:
         """Return the cards in force by the peers' names; several of a pair whose keys are being changed (ADR 0041)."""

@@ -27,10 +27,9 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network
 
 from meshsec.core.access.messages import PORT as ACCESS_PORT
-from meshsec.core.channels import nft_networks
+from meshsec.core.channels import nft_islands, nft_networks
 from meshsec.core.channels.nft_text import chain, hooked, prefixes, set_of, sorted4, sorted6
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
-from meshsec.core.trust.identity import locator_of
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.model import EspBackend, Network, RulesSpec, UnknownNodes
 
@@ -108,7 +107,7 @@ def _transaction(name: str, flags: str, body: str) -> str:
 
 
 def _body(spec: RulesSpec, behind: int) -> str:
-    counters = [f"  counter {name} {{ }}" for name in _COUNTER_NAMES]
+    counters = [f"  counter {name} {{ }}" for name in (*_COUNTER_NAMES, *nft_islands.counters(spec))]
     sets = [set_of(*one) for one in _single_sets(spec)] + [set_of(*one, interval=True) for one in _interval_sets(spec)]
     sets += nft_networks.sets(spec.behind)
     regular = [
@@ -131,7 +130,7 @@ def _body(spec: RulesSpec, behind: int) -> str:
 
 def _single_sets(spec: RulesSpec) -> list[tuple[str, str, Sequence[object]]]:
     return [
-        ("own6", "ipv6_addr", sorted({end for one in sorted6(spec.own) for end in (one, locator_of(one))})),
+        ("own6", "ipv6_addr", sorted(nft_islands.own6(spec))),
         ("own4", "ipv4_addr", sorted4(spec.own)),
         ("protected6", "ipv6_addr", sorted6(spec.protected)),
         ("protected4", "ipv4_addr", sorted4(spec.protected)),
@@ -140,6 +139,7 @@ def _single_sets(spec: RulesSpec) -> list[tuple[str, str, Sequence[object]]]:
         ("barred4", "ipv4_addr", sorted4(spec.barred)),
         ("admitted6", "ipv6_addr", sorted(spec.admitted)),
         ("links", "ifname", sorted(spec.perimeter.links)),
+        *nft_islands.single_sets(spec),
     ]
 
 
@@ -190,10 +190,12 @@ def _input(spec: RulesSpec) -> list[str]:
     return [
         'iifname "lo" accept',
         *_barred(spec.backend, "saddr", "barred_in", _IKE),
+        *nft_islands.arriving(spec),
         *nft_networks.arriving(spec),
         *_overlay(spec, "iifname", "saddr", "overlay_in"),
         *([f'iifname "{TUN_DEVICE}" accept'] if spec.backend is EspBackend.LIBIPSEC else kernel),
         f"ip6 saddr @locators {_IKE} accept",
+        "ip6 saddr @locators frag frag-off != 0 accept",  # useless without a first one, which is IKE or ESP in UDP
         f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
         *(f"{olsr} accept" for olsr in _OLSR),
         *_drop("saddr", "clear_in"),
@@ -211,6 +213,7 @@ def _forward(spec: RulesSpec) -> list[str]:
     return [
         *_into_states(spec),
         "iifname @links oifname @links accept",
+        *nft_islands.forwarding(spec),
         *_into_devices(spec),
         *nft_networks.forwarding(spec),
         *_into_networks(spec),
@@ -246,6 +249,7 @@ def _output(spec: RulesSpec) -> list[str]:
     return [
         'oifname "lo" accept',
         *nft_networks.outgoing(spec.behind),
+        *nft_islands.of_accounts(spec),
         "jump leaving",
         *nft_networks.own_networks(spec.behind),
         *_unknown(spec, "daddr", "unknown_out", _IKE_OUT),
@@ -291,6 +295,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
         "ip6 daddr @protected6 meta l4proto esp accept",
     ]
     return [
+        *nft_islands.leaving(spec),
         *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in (*_FLEET_BEGUN, _ACCESS)),
         *_barred(spec.backend, "daddr", "barred_out", _IKE_OUT),
         *nft_networks.closed(spec),
@@ -392,6 +397,3 @@ def _unknown(spec: RulesSpec, direction: str, counter: str, ike: str = "") -> li
         f'ip6 {direction} @mesh6 counter name "{counter}" drop',
         f'ip {direction} @mesh4 counter name "{counter}" drop',
     ]
-
-
-# --- text ---

@@ -1,6 +1,6 @@
 """The networks of ``meshsec.toml``: which are protected, which the policy opens, and who may speak for them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -9,6 +9,7 @@ from meshsec.core.config.access_settings import NEEDS_OLSRV2D, AccessSettings
 from meshsec.core.config.routing_settings import AttachedNetwork, RoutingDaemon, RoutingSettings
 from meshsec.core.networks.networks import Networks, selector_pairs
 from meshsec.core.policy.policy import Policy
+from meshsec.core.values.islands import InternetLink
 from meshsec.core.values.model import Address, DataPlane, EspBackend, Network, Perimeter
 from meshsec.core.values.networks import Carriage
 
@@ -35,7 +36,9 @@ class ConfiguredNetworks:
     """Where the nodes have their own IPv4 addresses; IPv6 networks may be unique local ones, as their locators."""
 
 
-def configured_networks(routing: RoutingSettings, policy: Policy, access: AccessSettings) -> ConfiguredNetworks:
+def configured_networks(
+    routing: RoutingSettings, policy: Policy, access: AccessSettings, links: Iterable[InternetLink] = ()
+) -> ConfiguredNetworks:
     """Return the networks of a configuration. One that the policy opens is the router's, in the clear."""
     opened = set(policy.open_networks)
     own = tuple(one for one in routing.attached if one.prefix not in opened)
@@ -44,7 +47,8 @@ def configured_networks(routing: RoutingSettings, policy: Policy, access: Access
     accepted = tuple(one.prefix for one in routing.accept if one.prefix in opened)
     selected = frozenset(one.prefix for one in routing.accept if one.by is Carriage.SELECTORS)
     mesh = tuple(one for one in policy.mesh_prefixes if one.version == 4)
-    perimeter = Perimeter(frozenset(routing.interfaces), attached, accepted)
+    uplinks = frozenset(uplink for link in links for uplink in link.uplinks)
+    perimeter = Perimeter(frozenset(routing.interfaces), uplinks, attached, accepted)
     shared = dict.fromkeys(access.networks, access.peers)
     return ConfiguredNetworks(own, grants, perimeter, selected, shared, mesh)
 

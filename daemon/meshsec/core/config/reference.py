@@ -11,6 +11,7 @@ import msgspec
 
 from meshsec.core.config.access_settings import AccessSettings
 from meshsec.core.config.gateway_settings import GatewaySettings
+from meshsec.core.config.island_settings import IslandLink
 from meshsec.core.config.link_settings import LinkTable
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.radio_settings import RadioSettings
@@ -46,7 +47,7 @@ DOCUMENT_HEADER = """\
 # need not have, is behind `#`. Take over only what differs: a key that is left out follows the default of the version
 # that is installed. [policy] has its keys in policies/default.toml. Written by `make reference`.
 """
-_OPTIONAL = frozenset({"radio", "time", "routing.interface.NAME"})
+_OPTIONAL = frozenset({"radio", "time", "routing.interface.NAME", "link"})
 """Tables without which a node has what they are about not at all, or as [routing] says."""
 
 
@@ -95,7 +96,8 @@ def _defaults_of(name: str, kind: type[msgspec.Struct]) -> str:
         for key in keys(kind)
         if not key.is_table and not key.is_a(dict)
     ]
-    return "\n".join([f"{'# ' if optional else ''}[{name}]", *entries])
+    header = "[[link]]" if name == "link" else f"[{name}]"
+    return "\n".join([f"{'# ' if optional else ''}{header}", *entries])
 
 
 def _assigned(key: Key, *, optional: bool) -> str:
@@ -197,6 +199,7 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "overlay": OverlaySettings,
     "gateway": GatewaySettings,
     "access": AccessSettings,
+    "link": IslandLink,
     "scheduling": SchedulingTable,
     "scheduling.governor": GovernorTable,
     "radio": RadioSettings,

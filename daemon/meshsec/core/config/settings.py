@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 from meshsec.core.config import overlay_settings, scheduling_settings
 from meshsec.core.config.access_settings import AccessSettings
 from meshsec.core.config.gateway_settings import GatewaySettings
+from meshsec.core.config.island_settings import LINKS_MAX, Beside, IslandLink, link_problems, resolved, with_paths
 from meshsec.core.config.kinds import FilePath, NodeName, SocketPath
 from meshsec.core.config.networks import (
     NOT_IN_THE_CLEAR,
@@ -32,8 +33,9 @@ from meshsec.core.config.time_settings import TimeSettings
 from meshsec.core.policy.policy import Policy, PolicyError, decode_policy
 from meshsec.core.trust.identity import IPV4_RULE, IdentityError, checked_ipv4
 from meshsec.core.values import tables
-from meshsec.core.values.definition import PathRule, Reading, Rule, Wrong
+from meshsec.core.values.definition import Once, PathRule, Reading, Rule, Wrong
 from meshsec.core.values.ike_daemon import IkeDaemon
+from meshsec.core.values.islands import InternetLink
 from meshsec.core.values.model import DataPlane, EspBackend
 from meshsec.core.values.tables import Problem, RefusedError
 
@@ -196,6 +198,15 @@ class Document(Struct, frozen=True):
     scheduling: Annotated[SchedulingTable, Meta(description="scheduling classes")] = SchedulingTable()
     gateway: Annotated[GatewaySettings, Meta(description="the way out through this node")] = GatewaySettings()
     access: Annotated[AccessSettings, Meta(description="clients of this node")] = AccessSettings()
+    link: Annotated[
+        tuple[IslandLink, ...],
+        Once("each peer once", "peer"),
+        Meta(
+            max_length=LINKS_MAX,
+            description="links over the internet to trusted nodes, at most 8",
+            extra={"allowed": "at most 8 tables [[link]], each with a peer of its own"},
+        ),
+    ] = ()
     radio: Annotated[Radios | None, Meta(description="the wireless mesh")] = None
     time: Annotated[TimeSettings | None, Meta(description="the mesh's own time")] = None
     paths: Annotated[Paths, Meta(description="directories")] = Paths()
@@ -220,6 +231,8 @@ class Settings:
     overlay: OverlaySettings = field(default_factory=OverlaySettings)
     time: TimeSettings | None = None
     """``[time]``, where the mesh keeps its own."""
+    links: tuple[InternetLink, ...] = ()
+    """The links over the internet; ``routing`` has the interfaces of their paths."""
 
 
 class SettingsError(ValueError):
@@ -266,12 +279,13 @@ def decode(
             reading.refuse(("routing", "accept", index, "prefix"), str(prefix), NOT_IN_THE_CLEAR)
     for where, value, rule in access_problems(found.node.name, found.routing, found.access, policy):
         reading.refuse(("access", *where), value, rule)
+    _links(reading, found, policy)
     if reading.problems:
         raise SettingsError(reading.problems)
     ike = _sockets(found.ike, table.get("ike", {}), found.paths.run)
     return Settings(
         node=found.node,
-        routing=found.routing,
+        routing=with_paths(found.routing, found.link),
         ike=ike,
         paths=found.paths,
         scheduling=scheduling,
@@ -282,7 +296,14 @@ def decode(
         radios=found.radio,
         overlay=found.overlay,
         time=found.time,
+        links=resolved(found.link, found.gateway.uplink),
     )
+
+
+def _links(reading: Reading, found: Document, policy: Policy) -> None:
+    beside = Beside(found.node.name, found.routing, found.ike.daemon, found.gateway.uplink, policy)
+    for where, value, rule in link_problems(found.link, beside):
+        reading.refuse(("link", *where), value, rule)
 
 
 def _sockets(ike: IkeSettings, given: object, run: str) -> IkeSettings:

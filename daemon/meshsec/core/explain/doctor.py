@@ -184,6 +184,14 @@ def _gateway(facts: Facts) -> list[Check]:
     return checks
 
 
+def _links(facts: Facts) -> list[Check]:
+    if not facts.links:
+        return []
+    fix = "docs/guide/links.md says what each end needs; `meshsec explain PEER` says how it stands"
+    fine = f"lead over the internet to {', '.join(facts.links)}"
+    return judged("links", "; ".join(facts.link_problems), fine, fix, Level.WARN)
+
+
 def _addresses(facts: Facts) -> list[Check]:
     missing = f"not assigned: {', '.join(facts.addresses_missing)}" if facts.addresses_missing else ""
     return judged("own addresses", facts.address_problem or missing, "assigned", "see the log of meshsecd")
@@ -250,6 +258,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _bypass,
     _networks,
     _gateway,
+    _links,
     _addresses,
     _overlay,
     _forwarding,

@@ -129,6 +129,10 @@ class Facts:
     """The uplink by which this node is a gateway; empty: it is none."""
     gateway_problems: Sequence[str] = ()
     """Why it offers no way out, or not for all IP versions."""
+    link_problems: Sequence[str] = ()
+    """What is wrong with links over the internet, each with its peer."""
+    links: Sequence[str] = ()
+    """The peers to whom links over the internet lead."""
     gateways_unwatched: str = ""
     """Why the gateways of others cannot be asked whether they are alive."""
     networks: int = 0

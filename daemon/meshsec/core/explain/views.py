@@ -46,6 +46,7 @@ def status(
         "unprotected_networks": [str(one) for one in engine.known.rules.perimeter.unprotected],
         "own_networks": [str(one) for one in engine.known.networks.own],
         "gateway": gateway or NO_GATEWAY,
+        "links": [],
         "networks": networks(engine.known),
         "peers": [_peer(engine, channel, now) for channel in engine.known.channels()],
     }

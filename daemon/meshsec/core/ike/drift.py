@@ -15,8 +15,8 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from meshsec.core.policy.negotiated import agrees_esp, agrees_ike
-from meshsec.core.trust.identity import IdentityError, address_of, x25519_public
-from meshsec.core.values.model import Authentication, ChildSa, ChildSpec, ConnectionSpec, IkeSa
+from meshsec.core.trust.identity import IdentityError, address_of, locator_of, x25519_public
+from meshsec.core.values.model import Authentication, ChildSa, ChildSpec, ConnectionSpec, IkeSa, Outside
 
 SCHEMA = "meshsec-drift-1"
 
@@ -122,10 +122,11 @@ class Configured:
     @classmethod
     def of(cls, spec: ConnectionSpec) -> "Configured":
         """Return it as it should be."""
+        outside = spec.outside or Outside((str(spec.local_address),), (str(spec.remote_address),), 0)
         return cls(
             name=spec.name,
-            local_addresses=(str(spec.local_address),),
-            remote_addresses=(str(spec.remote_address),),
+            local_addresses=outside.local,
+            remote_addresses=outside.remote,
             local_id=str(spec.local_id),
             remote_id=str(spec.remote_id),
             local_authentication=str(spec.authentication),
@@ -133,8 +134,8 @@ class Configured:
             ike_version="IKEv2",
             ike_rekey_time=spec.ike_rekey_time,
             ike_reauth_time=0,
-            dpd_delay=0,
-            duplicates="no",
+            dpd_delay=outside.dpd_delay,
+            duplicates="never" if spec.outside else "no",
             children=tuple(ConfiguredChild.of(child, spec) for child in spec.children),
         )
 
@@ -245,9 +246,10 @@ def credentials(wanted: Wanted, held: Credentials) -> Iterator[Difference]:
 
 
 def _owns(subject: str, key: bytes) -> bool:
-    """Return whether a key belongs to an address: the address follows from its key (docs/reference/card.md)."""
+    """Return whether a key belongs to an address or a locator: both follow from it (docs/reference/card.md)."""
     try:
-        return address_of(x25519_public(key)) == IPv6Address(subject)
+        address = address_of(x25519_public(key))
+        return IPv6Address(subject) in {address, locator_of(address)}
     except (IdentityError, ValueError):
         return False
 

@@ -51,12 +51,19 @@ COOKIE_RATE, COOKIE_BURST = 64, 64
 that a listener can make in one peer's name with cookies that he overhears."""
 STRANGER_RATE, STRANGER_BURST = 10, 20
 """First messages per second of all nodes without a card."""
+FIRST_RATE, FIRST_BURST = 5, 20
+"""First messages per second on an uplink from one network: a linked node sends one for each uplink and attempt."""
+FIRSTS_RATE, FIRSTS_BURST = 200, 400
+"""The same of all networks. From 30 half-open SAs on charon asks for cookies, which costs it little."""
+LATER_RATE, LATER_BURST = 50, 100
+"""Other IKE messages per second from one network: charon looks up their SPIs and drops what it does not know."""
 MOST = 65535
 """Entries of a set that grows by what comes in. A full set takes nothing more, and what is not in it does not pass."""
 
-COUNTERS = ("strangers", "unprotected", "unasked", "unproven", "forged", "cookies", "ports")
+COUNTERS = ("strangers", "unprotected", "unasked", "unproven", "forged", "cookies", "ports", "outside")
 """Names of the counters of what the guard drops, by reason."""
 
+_PORTS = "udp dport { 500, 4500 }"
 _SA, _ENCRYPTED, _ENCRYPTED_FRAGMENT, _NOTIFY = 33, 46, 53, 41  # RFC 7296, section 3.2; RFC 7383
 _IKE_SA_INIT = 34
 _INVALID_KE_PAYLOAD, _FIRST_STATUS, _COOKIE = 17, 16384, 16390
@@ -66,7 +73,8 @@ _INITIATOR, _RESPONSE = 0x08, 0x20  # RFC 7296, section 3.1
 
 def render(spec: RulesSpec) -> str:
     """Write the transaction for ``nft -f`` that replaces the guard."""
-    chains = [_input(), _output(), _peer(500, 0), _peer(4500, 4), _stranger()]
+    chains = [_input(spec), _output(), _peer(500, 0), _peer(4500, 4), _stranger()]
+    chains += [_uplink()] if spec.perimeter.uplinks else []
     body = "\n".join([*(f"  counter {name} {{ }}" for name in COUNTERS), *_sets(spec), *chains])
     return f"add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{body}\n}}\n"
 
@@ -104,6 +112,7 @@ def _sets(spec: RulesSpec) -> list[str]:
         _growing(CONTESTED, "type ipv6_addr", f"timeout {CONTESTED_S}s"),
         _growing(DENIED, "type ipv6_addr", f"timeout {CONTESTED_S}s"),
         _growing("cookied", "type ipv6_addr", "timeout 10s"),
+        *(_links_sets(spec) if spec.perimeter.uplinks else []),
     ]
 
 
@@ -125,11 +134,12 @@ class _Header:
         """The type of a Notify payload that is the first one (RFC 7296, section 3.10)."""
 
 
-def _input() -> str:
+def _input(spec: RulesSpec) -> str:
     hooked = _chain(
         "input",
         "type filter hook input priority filter - 10; policy accept;",
         'iifname "lo" accept',
+        *([f"iifname @uplinks {_PORTS} goto uplink"] if spec.perimeter.uplinks else []),
         "meta nfproto ipv6 udp dport { 500, 4500 } goto ike",
     )
     sorted_by_sender = _chain(
@@ -218,6 +228,51 @@ def _stranger() -> str:
         'counter name "strangers" drop',
     )
     return "\n".join([chosen, stranger])
+
+
+def _links_sets(spec: RulesSpec) -> list[str]:
+    uplinks = ", ".join(f'"{one}"' for one in sorted(spec.perimeter.uplinks))
+    kinds = (("first4", "ipv4_addr"), ("first6", "ipv6_addr"), ("later4", "ipv4_addr"), ("later6", "ipv6_addr"))
+    sets = (_growing(name, f"type {kind}", "timeout 10s") for name, kind in kinds)
+    return [f"  set uplinks {{ type ifname; elements = {{ {uplinks} }} }}", *sets]
+
+
+def _uplink() -> str:
+    """Return the rules for what comes over the internet: a linked peer may come from any address, and any port.
+
+    ESP on port 4500 has an SPI where IKE has four zero octets. IKE is bounded for each network of a provider's
+    customer, and first messages in all: they alone make the IKE daemon keep a state.
+    """
+    plain, marked = _Header(0), _Header(4)
+    begun = [
+        f"udp dport {port} {header.exchange} {_IKE_SA_INIT} {header.flags} & {_RESPONSE} == 0 goto uplink_first"
+        for port, header in ((500, plain), (4500, marked))
+    ]
+    uplink = _chain(
+        "uplink",
+        "",
+        "udp dport 4500 @th,64,32 != 0 accept",
+        *begun,
+        *_over("later", LATER_RATE, LATER_BURST),
+        "accept",
+    )
+    begins = _chain(
+        "uplink_first",
+        "",
+        *_over("first", FIRST_RATE, FIRST_BURST),
+        f"limit rate {FIRSTS_RATE}/second burst {FIRSTS_BURST} packets accept",
+        'counter name "outside" drop',
+    )
+    return f"{begins}\n{uplink}"
+
+
+def _over(name: str, rate: int, burst: int) -> list[str]:
+    """Return the rules that drop what is too much from one network, /24 or /48."""
+    limit = f'limit rate over {rate}/second burst {burst} packets }} counter name "outside" drop'
+    return [
+        f"meta nfproto ipv4 update @{name}4 {{ ip saddr & 255.255.255.0 {limit}",
+        f"meta nfproto ipv6 update @{name}6 {{ ip6 saddr & ffff:ffff:ffff:: {limit}",
+    ]
 
 
 def _chain(name: str, hook: str, *rules: str) -> str:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from meshsec.core.values.bypass import Bypass
+from meshsec.core.values.islands import Joint
 from meshsec.core.values.networks import BehindNodes
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
@@ -206,7 +207,11 @@ class IkeSa:
     """Time at which the IKE daemon means to replace it; None when it does not say."""
     remote_host: IPv6Address | None = None
     """Address to which the IKE daemon sends for it: it follows the source of what comes (RFC 7296, section 2.23).
-    None when it is unknown."""
+    None when it is unknown, or no IPv6 address."""
+    remote_end: str = ""
+    """The same address of either IP version; empty when it is unknown."""
+    behind_nat: bool = False
+    """A NAT on the way gives this node another address (RFC 7296, section 2.23)."""
 
     @property
     def is_live(self) -> bool:
@@ -232,6 +237,17 @@ class ChildSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Outside:
+    """Addresses in the internet between which an IKE_SA runs, instead of those of the mesh."""
+
+    local: tuple[str, ...]
+    remote: tuple[str, ...]
+    """The first one that is no network is where to begin. A host name is looked up by the IKE daemon."""
+    dpd_delay: int
+    """Seconds without a sign of the peer after which it is asked whether it lives (RFC 7296, section 2.4)."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionSpec:
     """The configuration of one peer in the IKE daemon. Equal specs are the same configuration."""
 
@@ -254,6 +270,8 @@ class ConnectionSpec:
     authentication: Authentication = Authentication.SIGNATURE
     copy_dscp: CopyDscp = CopyDscp.OUT
     """How DSCP is copied in tunnel mode in the kernel; in transport mode there is one header."""
+    outside: Outside | None = None
+    """For a link over the internet: between which addresses it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +280,9 @@ class Perimeter:
 
     links: frozenset[str] = frozenset()
     """Names of the mesh interfaces. What is behind any other interface is not the mesh."""
+    uplinks: frozenset[str] = frozenset()
+    """Interfaces to the internet by which links lead to other islands: nothing of the mesh passes there but IKE and
+    ESP."""
     opened: tuple[Network, ...] = ()
     """Networks behind this node that the policy opens: anybody in the mesh may reach them through it, in the clear."""
     reached: tuple[Network, ...] = ()
@@ -296,6 +317,8 @@ class RulesSpec:
     bypass: tuple[Bypass, ...] = ()
     """Mesh addresses of no peer that are reached in the clear."""
     perimeter: Perimeter = Perimeter()
+    joints: tuple[Joint, ...] = ()
+    """The paths of links over the internet to those who are trusted now."""
     behind: BehindNodes = field(default_factory=BehindNodes)
 
 
