@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +19,7 @@ from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
 from tests.lab.net.links import End, Link
 from tests.lab.net.traffic import udp_socket
-from tests.lab.node.options import Options, PolicyValue
+from tests.lab.node.options import Options
 from tests.lab.node.routers import TextInterface
 from tests.lab.observe.capture import Capture
 
@@ -161,11 +161,11 @@ def wire(lab: Lab) -> Islands:
 
 
 @contextmanager
-def islands(label: str, **policy: PolicyValue) -> Iterator[Islands]:
-    """Start the islands, and wait until the link joins them."""
-    plain = Options(policy=policy)
-    begins = Options(policy=policy, links=[{"peer": "c", "address": PUBLIC, "uplinks": [FIRST, SECOND]}])
-    answers = Options(policy=policy, links=[{"peer": "b", "uplinks": [FIRST]}])
+def islands(label: str, options: Options | None = None) -> Iterator[Islands]:
+    """Start the islands, and wait until the link joins them. ``options`` are those of all nodes."""
+    plain = options or Options()
+    begins = replace(plain, links=[{"peer": "c", "address": PUBLIC, "uplinks": [FIRST, SECOND]}])
+    answers = replace(plain, links=[{"peer": "b", "uplinks": [FIRST]}])
     with Lab(label, [("a", "b"), ("c", "d")], plain) as lab:
         lab.set_up({"b": begins, "c": answers})
         made = wire(lab)

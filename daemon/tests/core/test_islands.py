@@ -1,5 +1,6 @@
 """Links over the internet: what is refused, what both ends derive, and which SAs carry."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,6 +102,17 @@ def test_a_path_is_carried_by_its_youngest_sa_and_the_older_ones_are_closed() ->
 
 def test_sas_that_both_ends_began_at_once_stay() -> None:
     assert not state.superseded(LINK, {"link:n2:0": (_sa(1, 0, 10.0), _sa(2, 0, 11.0))})
+
+
+def test_a_peer_that_opens_sas_without_end_keeps_the_youngest_eight() -> None:
+    sas = {"link:n2:0": tuple(_sa(number, 0, float(number)) for number in range(20))}
+    assert {sa.unique_id for sa in state.excess(LINK, sas, 20.0)} == {str(number) for number in range(12)}
+
+
+def test_an_sa_with_very_many_children_or_for_long_without_any_is_closed() -> None:
+    crowded = replace(_sa(1, 0, 99.0), children=_sa(1, 0, 99.0).children * 17)
+    idle, new = replace(_sa(2, 0, 80.0), children=()), replace(_sa(3, 0, 99.0), children=())
+    assert {sa.unique_id for sa in state.excess(LINK, {"link:n2:1": (crowded, idle, new)}, 100.0)} == {"1", "2"}
 
 
 def test_a_path_without_carrier_on_its_uplink_is_not_used() -> None:

@@ -22,6 +22,7 @@ from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.lab.observe.capture import Capture
 from tests.lab.observe.schemas import schema
 from tests.scenarios.expectations import assert_no_drift, flow, spis
@@ -165,6 +166,21 @@ def test_a_linked_node_gets_no_selectors_beside_the_paths(mesh: Islands) -> None
     mesh.wait_paths(0, 1)
 
 
+def test_frames_from_elsewhere_do_not_get_into_a_path(mesh: Islands) -> None:
+    """Neither a host in the internet that knows the numbers, nor an account of the node itself."""
+    b, c = mesh.lab["b"], mesh.lab["c"]
+    mesh.wait_paths(0, 1)
+    joint = paths.joints(cards.parse(b.card), cards.parse(c.card), "c")[0]
+    forged = bytes((8, 0, 0, 0)) + joint.network_id.to_bytes(3) + bytes(15)
+    before = mesh.dropped("c", counter="joints_in"), mesh.dropped("b", counter="joints_out")
+    with traffic.udp_socket(mesh.internet, "203.0.113.1") as stranger:
+        stranger.sendto(forged, (PUBLIC, paths.PORT))
+    c.wait_for("a drop", lambda: mesh.dropped("c", counter="joints_in") > before[0], 60)
+    words = f"echo forged > /dev/udp/{joint.peer}/{paths.PORT}"
+    b.run("setpriv", "--reuid", "65534", "--clear-groups", "bash", "-c", words, check=False)
+    b.wait_for("a drop", lambda: mesh.dropped("b", counter="joints_out") > before[1], 60)
+
+
 def _is_up(node: Node) -> bool:
     return bool(node.control.ask("status")["links"][0]["up"])
 
@@ -226,3 +242,15 @@ def test_a_node_that_is_not_trusted_gets_no_link(mesh: Islands) -> None:
     c.trust(b)
     mesh.wait_paths(0, 1)
     mesh.wait_joined()
+
+
+def test_an_overlays_frames_pass_through_a_link() -> None:
+    with islands("links-overlay", Options(overlay=True)) as mesh:
+        a, d = mesh.lab["a"], mesh.lab["d"]
+        for node in mesh.lab.nodes.values():
+            node.meshsec("mode", "overlay")
+        a.wait_for("the overlay", lambda: a.control.peer("d")["data_plane"] == "overlay", 60)
+        with mesh.capture("overlay") as seen, flow(a, d) as there:
+            wait_arrivals(there, 20)
+        assert there.result.lost == 0
+        assert not _visible(seen)

@@ -146,6 +146,8 @@ class IslandConnections:
         for link in self._links:
             for sa in state.superseded(link, self.sas):
                 await self._uses.actions.carry_out(Terminate(sa.unique_id, sa.peer, "its path has a younger SA"))
+            for sa in state.excess(link, self.sas, asyncio.get_running_loop().time()):
+                await self._uses.actions.carry_out(Terminate(sa.unique_id, sa.peer, "the link needs no such SA"))
 
     def _begin(self, joints: Sequence[Joint], uplinks: Mapping[str, Uplink]) -> None:
         """Begin the negotiation of each path that this end begins and that has no SA."""

@@ -4,11 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from meshsec.core.islands import paths
-from meshsec.core.values.islands import InternetLink, Joint
-from meshsec.core.values.model import IkeSa
+from meshsec.core.values.islands import PATHS, InternetLink, Joint
+from meshsec.core.values.model import ChildSa, IkeSa
 
 CROSSED = 2.0
 """Seconds between two SAs of one path within which both ends may have begun at once; both SAs stay then."""
+SAS_MAX = 2 * PATHS
+"""IKE_SAs of one link: one for each path, and as many again while they are replaced."""
+CHILDREN_MAX = 16
+"""CHILD_SAs of one IKE_SA: one for each path, and those that are being replaced."""
+PATIENCE = 15.0
+"""Seconds for which an IKE_SA may carry nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,23 @@ def _installed(link: InternetLink, sas: Mapping[str, Sequence[IkeSa]]) -> Iterab
             for child in sa.children if sa.is_live else ():
                 if child.carries and child.name in numbers:
                     yield numbers[child.name], sa, uplink, child.installed_at
+
+
+def excess(link: InternetLink, sas: Mapping[str, Sequence[IkeSa]], now: float) -> tuple[IkeSa, ...]:
+    """Return the IKE_SAs that no honest peer makes: beyond the youngest ``SAS_MAX``, with very many CHILD_SAs, or for
+    long without any that carries.
+    """
+    names = (paths.connection(link.peer, index) for index in range(len(link.uplinks)))
+    live = [sa for name in names for sa in sas.get(name, ()) if sa.is_live]
+    ages = {sa.unique_id: 0.0 if sa.established_at is None else now - sa.established_at for sa in live}
+    live.sort(key=lambda sa: ages[sa.unique_id])
+    idle = (sa for sa in live if ages[sa.unique_id] > PATIENCE and not any(map(_carries, sa.children)))
+    crowded = (sa for sa in live if len(sa.children) > CHILDREN_MAX)
+    return tuple({sa.unique_id: sa for sa in (*live[SAS_MAX:], *crowded, *idle)}.values())
+
+
+def _carries(child: ChildSa) -> bool:
+    return child.carries
 
 
 def usable(
