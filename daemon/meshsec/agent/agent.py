@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from meshsec.core.config.settings import Settings
 from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.ike.port import IkePort
+from meshsec.core.networks.mtu import inner_mtu
 from meshsec.core.policy import esp_rank
 from meshsec.core.values.failures import Cause
 
@@ -91,9 +93,9 @@ class Agent:
         self.kernel = KernelSide(start.cards, backend, settings.routing.interfaces, self.driver.post, self._notifier)
         self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
-        self.networks = NetworksSide(
-            card, backend, settings.routing.interfaces, self.driver.post, engine.known.networks
-        )
+        overlay = settings.overlay.device if settings.overlay.enabled else None
+        room = partial(inner_mtu, links=settings.routing.interfaces, backend=backend, overlay=overlay)
+        self.networks = NetworksSide(card, room, settings.routing.interfaces, self.driver.post, engine.known.networks)
         self.gateway = GatewaySide(
             settings.gateway,
             Path(settings.paths.gateway),

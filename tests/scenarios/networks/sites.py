@@ -4,7 +4,7 @@ import re
 import select
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tests.lab.lab import Lab
@@ -46,26 +46,30 @@ class Sites:
 
 
 @contextmanager
-def connected(prefix: str, *, a_accepts: bool = True, olsrd2: str = "") -> Iterator[Sites]:
+def connected(prefix: str, *, a_accepts: bool = True, olsrd2: str = "", overlay: bool = False) -> Iterator[Sites]:
     """Start the mesh and yield it when each peer has a route to what is behind the other.
 
     Without ``a_accepts`` the configuration of a names no networks, so that it has no route. ``olsrd2`` are the nodes on
-    which olsrd2 is the router.
+    which olsrd2 is the router. With ``overlay`` the overlay carries user data in place of ESP.
     """
     routers = {name: "olsrd2" if name in olsrd2 else "olsrv2d" for name in "abc"}
     first, second = (Host("", number).networks for number in (1, 3))
-    a_options = Options(routers["a"], attached=first, accept=dict.fromkeys(second if a_accepts else (), ("c",)))
-    c_options = Options(routers["c"], attached=second, accept=dict.fromkeys(first, ("a",)))
-    with Lab(prefix, [*line(names(3)), ("a", "m")], Options()) as lab:
-        lab.set_up({"a": a_options, "b": Options(routers["b"]), "c": c_options})
+    common = Options(overlay=overlay, policy={"data_plane": "overlay"} if overlay else {})
+    make = partial(replace, common)
+    a_accepted = dict.fromkeys(second if a_accepts else (), ("c",))
+    a_options = make(routing_daemon=routers["a"], attached=first, accept=a_accepted)
+    c_options = make(routing_daemon=routers["c"], attached=second, accept=dict.fromkeys(first, ("a",)))
+    with Lab(prefix, [*line(names(3)), ("a", "m")], common) as lab:
+        lab.set_up({"a": a_options, "b": make(routing_daemon=routers["b"]), "c": c_options})
         a, b, c = (lab[name] for name in "abc")
         hosts = Host.behind(a, lab.outsider("ha"), 1), Host.behind(c, lab.outsider("hc"), 3)
         a.install_card(c)
         c.install_card(a)
         b.assign_addresses()
-        lab.start("router", nodes=[b]).start(nodes=[a, c])
-        a.wait_protected(c)
-        c.wait_protected(a)
+        lab.start("router", "overlayd", nodes=[b]).start(nodes=[a, c])
+        if not overlay:
+            a.wait_protected(c)
+            c.wait_protected(a)
         made = Sites(lab, hosts)
         for node, networks in ((a, second if a_accepts else ()), (c, first)):
             for network in networks:

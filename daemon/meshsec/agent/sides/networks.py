@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from meshsec.adapters.kernel import netlink, tunnel
 from meshsec.adapters.kernel.nft import RulesError, Table
@@ -12,10 +12,9 @@ from meshsec.agent.sides.routing import ROUTE_PROTOCOL
 from meshsec.core.channels import nft_flows
 from meshsec.core.channels.actions import RouteNetworks
 from meshsec.core.channels.events import Event, TunnelObserved
-from meshsec.core.networks.mtu import inner_mtu
 from meshsec.core.networks.networks import DEVICE, Networks
 from meshsec.core.values.failures import Cause
-from meshsec.core.values.model import Card, EspBackend, Network
+from meshsec.core.values.model import Card, Network
 from meshsec.core.values.networks import OtherRoute, TunnelRoute
 
 _log = logging.getLogger(__name__)
@@ -25,11 +24,18 @@ class NetworksSide:
     """The tunnel's device and its routes. They stay when meshsecd ends, as the SAs do."""
 
     def __init__(
-        self, card: Card, backend: EspBackend, links: Sequence[str], post: Callable[[Event], None], networks: Networks
+        self,
+        card: Card,
+        room: Callable[[Mapping[str, int]], int],
+        links: Sequence[str],
+        post: Callable[[Event], None],
+        networks: Networks,
     ) -> None:
-        """``card`` is this node's, ``links`` are the mesh interfaces, ``networks`` is what the engine knows."""
+        """``card`` is this node's. ``room`` returns the MTU of the tunnel in bytes by those of all interfaces.
+        ``links`` are the mesh interfaces, and ``networks`` is what the engine knows.
+        """
         self._own = tunnel.Own(card.address, card.ipv4)
-        self._backend, self._links, self._post, self._networks = backend, links, post, networks
+        self._room, self._links, self._post, self._networks = room, links, post, networks
         self._flows = Table(nft_flows.TABLE)
         self._flowing: frozenset[TunnelRoute] | None = None
         """The routes by which the table of flows was set last; None: a predecessor's."""
@@ -86,7 +92,7 @@ class NetworksSide:
         """
         leaving = {one for one in self._installed if one.mark} - action.routes
         try:
-            mtu = inner_mtu(await netlink.mtus(), self._links, self._backend)
+            mtu = self._room(await netlink.mtus())
             installed = await tunnel.apply(action.routes | leaving, DEVICE, self._own, self._links, mtu)
             self._flowing = action.routes
             await self._settle_flows()
