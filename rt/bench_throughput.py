@@ -3,7 +3,8 @@
 SMesh's question (Kaplan, 2006), asked of this project's planes: plain routes, IPsec with each suite, the overlay over
 UDP and over Ethernet, and cjdroute when it is on PATH. Lines in network namespaces; every round visits every plane,
 each with a new line, so that what the machine does meanwhile meets all. A guest adds short lines with the kernel's ESP,
-on cables and on radio (``rt.throughput.guest``). Nothing is asserted about speed.
+on cables and on radio (``rt.throughput.guest``). Nothing is asserted about speed. bench-outside measures clients behind
+nodes, through gateways.
 """
 
 import argparse
