@@ -80,12 +80,12 @@ class Bench:
             traceback.print_exc()
             self.cut_short = f"{type(error).__name__}: {error}"
 
-    def in_rounds(self, things: Sequence[T]) -> Iterator[tuple[int, T]]:
-        """Yield the number of the round and each thing, in every round.
+    def in_rounds(self, things: Sequence[T], visits: int = 1) -> Iterator[tuple[int, T]]:
+        """Yield the number of the round and each thing, in every round. ``visits``: how often each is measured in it.
 
         Every other round goes backwards, so that none of two things always has the warmer machine.
         """
-        self._planned = self.options.rounds * len(things)
+        self._planned = self.options.rounds * len(things) * visits
         for number in range(self.options.rounds):
             for thing in things if number % 2 == 0 else reversed(things):
                 yield number, thing

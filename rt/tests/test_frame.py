@@ -176,7 +176,7 @@ PLANES = [
             throughput_figures.draw,
             PLANES,
             "namespaces-figure-4-tcp",
-            ("overlay", "TCP, Mbit/s (more is better)", "hops"),
+            ("overlay", "TCP, Mbit/s (more is better), logarithmic", "hops"),
         ),
     ],
 )

@@ -11,8 +11,19 @@ from rt.measure.results import SCHEMA, Cell, Result
 from rt.throughput import guest as throughput_guest
 from rt.throughput import rig
 from rt.throughput.ends import BURST, busy_seconds, due
-from rt.throughput.figures import by_hops, by_load
-from rt.throughput.sums import Key, Samples, cells, collapse, derived, ratios, tables
+from rt.throughput.figures import by_hops, by_load, lost_by_hops
+from rt.throughput.sums import (
+    SMESH_OVER_SPINES,
+    Key,
+    Samples,
+    cells,
+    collapse,
+    derived,
+    over,
+    published,
+    ratios,
+    tables,
+)
 
 STAT = "cpu  100 20 300 5000 600 7 8 900 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
 
@@ -45,7 +56,9 @@ def test_the_clock_is_read_after_a_burst() -> None:
 def test_every_byte_of_a_stream_is_counted() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as client:
         client.connect(listener.getsockname())
-        sender, receiver = rig._flow("stream", client, listener, 0.05)
+        server, _ = listener.accept()
+        with server:
+            sender, receiver = rig._flow("stream", client, server, 0.05)
     assert sender["octets"] > 0
     assert receiver["octets"] + receiver["first"] == sender["octets"]
     assert receiver["busy_s"] >= sender["busy_s"] > 0
@@ -146,6 +159,23 @@ def test_cells_and_series_keep_every_sample() -> None:
     assert Cell(key, "Mbit/s", [90, 200]) in made
     assert by_load(made, 1) == {"overlay": {400.0: [90.0, 200.0], 100.0: [100.0, 100.0]}}
     assert by_hops(made, "TCP")["overlay"] == {1.0: [500.0, 500.0]}
+
+
+def test_smesh_stands_beside_what_was_measured() -> None:
+    found = over(SAMPLES, "TCP", "overlay", "namespaces")
+    assert found["plain over overlay"] == {1: [2.0, 2.0]}
+    assert found["ipsec aes256gcm16 over overlay"] == {1: [0.2]}
+    assert found[SMESH_OVER_SPINES] == {1: [7.6], 2: [3.5], 3: [2.4], 4: [1.9]}
+    assert over(SAMPLES, "TCP", "overlay", "elsewhere") == {}
+    farthest = [one["median"] for one in published() if one["key"]["hops"] == 4]  # type: ignore[index]
+    assert farthest == [1.9, 2.0]
+
+
+def test_loss_is_compared_at_one_rate() -> None:
+    lost: Samples = {
+        Key("UDP loss", "overlay", hops, rate): {0: rate / 100 * hops} for hops in (1, 2) for rate in (20.0, 400.0)
+    }
+    assert lost_by_hops(cells(lost), 400.0) == {"overlay": {1.0: [4.0], 2.0: [8.0]}}
 
 
 def test_the_result_has_the_form_of_all_benchmarks() -> None:

@@ -47,16 +47,13 @@ def send_stream(client: socket.socket, seconds: float) -> Report:
     return _report(begin, spent, busy, octets=octets)
 
 
-def receive_stream(listener: socket.socket) -> Report:
-    """Accept one stream and read it to its end; time and octets count from behind the first that were read."""
-    connection, _ = listener.accept()
-    with connection:
-        connection.settimeout(PATIENCE)
-        into, spent = bytearray(BLOCK), time.process_time()
-        octets = connection.recv_into(into)
-        begin, first = time.monotonic(), octets
-        while got := connection.recv_into(into):
-            octets += got
+def receive_stream(connection: socket.socket) -> Report:
+    """Read a connected stream to its end; time and octets count from behind the first that were read."""
+    into, spent = bytearray(BLOCK), time.process_time()
+    octets = connection.recv_into(into)
+    begin, first = time.monotonic(), octets
+    while got := connection.recv_into(into):
+        octets += got
     return _report(begin, spent, octets=octets - first, first=first)
 
 

@@ -1,12 +1,13 @@
-"""Figures of bench-throughput, in the form of Kaplan's figures 4 and 5 (TCP and UDP by hops), and by offered load."""
+"""Figures of bench-throughput and bench-outside: by hops (as Kaplan's figures 4 and 5), and by offered load."""
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 from rt.measure import plot
 from rt.measure.plot import Series
 from rt.measure.results import Cell, Result
-from rt.throughput.sums import UNITS
+from rt.throughput.sums import SMESH, UNITS, Samples, over
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,8 +19,28 @@ FIGURES = {
 }
 """By hops: what each panel shows."""
 OFFERED = "udp-by-load"
+_TIMES = "times the overlay (more is better)"
 _MORE = "UDP left of the peak"
 """The one of these whose unit does not say that more of it is better."""
+
+
+def draw_outside(result: Result, samples: Samples) -> None:
+    """Write the figures of bench-outside. Each has a row for each direction of the flows."""
+    ways = list(dict.fromkeys(key.testbed for key in samples))
+    here = {way: [cell for cell in result.cells if cell.key["testbed"] == way] for way in ways}
+    loads = sorted({key.offered for key in samples if key.offered})
+    whats = tuple(SMESH)
+    carried = [(f"{what}, {way}", "hops", _up(what), by_hops(here[way], what)) for way in ways for what in whats]
+    lost = [
+        (f"{load:g} Mbit/s, {way}", "hops", _up("UDP loss"), lost_by_hops(here[way], load))
+        for way in ways
+        for load in loads
+    ]
+    times = [(f"{what}, {way}", "hops", _TIMES, over(samples, what, "overlay", way)) for way in ways for what in whats]
+    title = "A client behind a node and a host outside, behind a gateway"
+    _figure("outside-carried", f"{title}: what is carried", carried, len(ways))
+    _figure("outside-loss", f"{title}: UDP loss by offered load", lost, len(ways))
+    _figure("outside-times", f"{title}: kernel routes against forwarding in user space", times, len(ways))
 
 
 def draw(result: Result) -> None:
@@ -29,7 +50,7 @@ def draw(result: Result) -> None:
 
 
 def _draw(testbed: str, cells: Sequence[Cell]) -> None:
-    place = testbed.replace(", ", "-")
+    place = f"throughput-{testbed.replace(', ', '-')}"
     for name, panels in FIGURES.items():
         shown = [(what, "hops", _up(what), by_hops(cells, what)) for what in panels]
         _figure(f"{place}-{name}", f"{testbed}: {', '.join(panels)} by hops", shown)
@@ -50,6 +71,13 @@ def by_hops(cells: Sequence[Cell], what: str) -> Series:
     return _series((cell, "hops") for cell in cells if cell.key["what"] == what)
 
 
+def lost_by_hops(cells: Sequence[Cell], load: float) -> Series:
+    """Return the loss at one offered load in Mbit/s by the number of hops."""
+    return _series(
+        (cell, "hops") for cell in cells if (cell.key["what"], cell.key.get("offered")) == ("UDP loss", load)
+    )
+
+
 def by_load(cells: Sequence[Cell], hops: int) -> Series:
     """Return what arrived over so many hops, by the offered load."""
     chosen = [cell for cell in cells if cell.key["what"] == "UDP delivered" and cell.key["hops"] == hops]
@@ -63,16 +91,18 @@ def _series(chosen: Iterator[tuple[Cell, str]]) -> Series:
     return found
 
 
-def _figure(name: str, title: str, panels: Sequence[tuple[str, str, str, Series]]) -> None:
-    """Write build/bench/throughput-NAME.svg and .png, a panel for each heading, axes and series that has samples."""
+def _figure(name: str, title: str, panels: Sequence[tuple[str, str, str, Series]], rows: int = 1) -> None:
+    """Write build/bench/NAME.svg and .png, a panel for each heading, axes and series that has samples."""
     shown = [panel for panel in panels if panel[3]]
     if not shown:
         return
+    columns = ceil(len(shown) / rows)
     width, height = plot.PANEL
+    size = width * columns, height * rows
     title = f"{title} (median, bars from the least to the greatest)"
-    with plot.page(f"throughput-{name}", title, (width * len(shown), height), ncols=len(shown)) as axes:
-        for one, (heading, across, up, series) in zip(axes, shown, strict=True):
-            plot.points(one, series, across, up)
+    with plot.page(name, title, size, nrows=rows, ncols=columns) as axes:
+        for one, (heading, across, up, series) in zip(axes, shown, strict=False):
+            plot.points(one, series, across, up if "%" in up else f"{up}, logarithmic")
             one.set_title(heading)
             _scale(one, across, percent="%" in up)
 

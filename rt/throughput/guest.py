@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from rt.measure.results import DIRECTORY, MeasurementError
+from rt.throughput import outside
 from rt.throughput.lines import SUITES, Testbed, planes
 from rt.throughput.run import Extent, Run
 from rt.throughput.sums import Key, Samples
@@ -29,7 +30,8 @@ HOPS = (1, 2)
 LOADS = (20.0, 100.0, 400.0)
 CABLES = Testbed("guest, cables", HOPS)
 RADIO = Testbed("guest, radio", HOPS, medium.Air, radio=True)
-TESTBEDS = {"cables": CABLES, "radio": RADIO}
+OUTSIDE = Testbed("guest, client to outside", HOPS, back="guest, outside to client")
+TESTBEDS = {"cables": CABLES, "radio": RADIO, "outside": OUTSIDE}
 LIBRARY = "libsodium.so.23"
 """overlayd takes it where a machine has it, as nodes should. The guest's root has none: this machine's is lent."""
 SUITE = next(iter(SUITES))
@@ -41,7 +43,7 @@ PATIENCE = 20
 _KEY = f"0x{bytes(range(20)).hex()}"
 """Of no use to anybody: the state that it is for never sees a packet."""
 _COMMAND = f"""\
-modprobe -a veth tun xfrm_user esp4 esp6 aesni_intel gcm seqiv
+modprobe -a veth tun vxlan nft_chain_nat nft_masq xfrm_user esp4 esp6 aesni_intel gcm seqiv
 for try in 1 2 3 4 5; do
     ip xfrm state add src ::1 dst ::2 proto esp spi 1 mode transport aead 'rfc4106(gcm(aes))' {_KEY} 128 && break
 done
@@ -122,7 +124,8 @@ def main() -> None:
     missed: list[str] = []
     for testbed in (TESTBEDS[name] for name in sys.argv[4:]):
         taken = Run(testbed, extent)
-        taken.all(planes(testbed, [SUITE]), partial(print, testbed.name, flush=True))
+        made = outside.planes(testbed) if testbed is OUTSIDE else planes(testbed, [SUITE])
+        taken.all(made, partial(print, testbed.name, flush=True))
         samples |= taken.samples
         missed += taken.missed
         cipher = driver(Path("/proc/crypto").read_text(encoding="ascii"), CIPHER)

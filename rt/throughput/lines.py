@@ -54,6 +54,8 @@ class Testbed:
     hops: Sequence[int]
     medium: Callable[[], Medium] = Cables
     radio: bool = False
+    back: str = ""
+    """The name under which flows to the line's first end are measured, too; empty: they are not."""
 
     @property
     def names(self) -> list[str]:
@@ -92,9 +94,13 @@ class Line:
     """Seconds from the start of the last node's router to the first answer that it got from its neighbour."""
     restart: Callable[[], Mapping[str, float]] | None = None
     """Kills and starts a relay; seconds from there until neighbours get answers again, by who begins."""
+    prepare: Callable[[int], None] | None = None
+    """Has packets go to the place that is so many hops away, where that is to be chosen."""
 
     def wait_answer(self, hops: int) -> None:
-        """Await that a node answers a: also what an overload before has left in queues is gone then."""
+        """Await that a place answers the first: also what an overload before has left in queues is gone then."""
+        if self.prepare:
+            self.prepare(hops)
         seconds = patient(READY)
         argv = ["ping", "-n", "-q", "-c", "1", "-i", "0.2", "-w", f"{seconds:.0f}", self.places[hops].address]
         run(["ip", "netns", "exec", self.places[0].namespace, *argv], timeout=seconds + 15)

@@ -14,7 +14,7 @@ from statistics import median
 
 from rt.throughput import ends as throughput_ends
 from rt.throughput.ends import PATIENCE, STAT, Report, busy_seconds
-from rt.throughput.lines import Line
+from rt.throughput.lines import Line, Place
 from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
 from tests.lab.net import namespaces
@@ -51,17 +51,12 @@ class Load:
     """Per cent of the datagrams that were sent."""
 
 
-def stream(line: Line, hops: int, seconds: float) -> Stream:
-    """TCP from a, as fast as it goes, when what came before is over."""
+def stream(line: Line, hops: int, seconds: float, *, back: bool = False) -> Stream:
+    """TCP as fast as it goes, when what came before is over. The first node connects; ``back``: the other end sends."""
     line.wait_answer(hops)
-    source, target = line.places[0], line.places[hops]
-    listener = namespaces.within(target.namespace, partial(_listener, target.address))
-    client = namespaces.within(source.namespace, partial(_client, socket.SOCK_STREAM, source.address))
-    with listener, client:
-        client.settimeout(PATIENCE)
-        client.connect((target.address, PORT))
+    with _connected(line.places[0], line.places[hops]) as (client, server):
         before = line.processor_seconds()
-        sender, receiver = _flow("stream", client, listener, seconds)
+        sender, receiver = _flow("stream", *((server, client) if back else (client, server)), seconds)
         after = line.processor_seconds()
     if not receiver["octets"]:
         raise ConnectionError("hardly anything of a stream arrived")
@@ -74,15 +69,17 @@ def stream(line: Line, hops: int, seconds: float) -> Stream:
     )
 
 
-def load(line: Line, hops: int, seconds: float, mbit_per_s: float) -> Load:
-    """UDP from a at an offered load, when what came before is over."""
+def load(line: Line, hops: int, seconds: float, mbit_per_s: float, *, back: bool = False) -> Load:
+    """UDP at an offered load, when what came before is over. The first node begins; ``back``: the other end sends."""
     line.wait_answer(hops)
     source, target = line.places[0], line.places[hops]
-    inbound = namespaces.within(target.namespace, partial(_inbound, target.address))
-    out = namespaces.within(source.namespace, partial(_client, socket.SOCK_DGRAM, source.address))
-    with inbound, out:
-        out.connect((target.address, PORT))
-        sender, receiver = _flow("datagrams", out, inbound, seconds, mbit_per_s, SIZE)
+    far = namespaces.within(target.namespace, partial(_datagrams, target.address, PORT))
+    near = namespaces.within(source.namespace, partial(_datagrams, source.address))
+    with far, near:
+        near.connect((target.address, PORT))
+        if back:
+            _answer_to(near, far)
+        sender, receiver = _flow("datagrams", *((far, near) if back else (near, far)), seconds, mbit_per_s, SIZE)
     return load_of(mbit_per_s, sender, receiver)
 
 
@@ -142,22 +139,48 @@ def _end(role: str, end: socket.socket, *figures: float) -> Iterator[subprocess.
             process.kill()
 
 
+@contextmanager
+def _connected(source: Place, target: Place) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Both ends of a stream that the source has begun."""
+    listener = namespaces.within(target.namespace, partial(_listener, target.address))
+    client = namespaces.within(source.namespace, partial(_client, source.address))
+    with listener, client:
+        for end in (listener, client):
+            end.settimeout(PATIENCE)
+        client.connect((target.address, PORT))
+        server, _ = listener.accept()
+        with server:
+            yield client, server
+
+
+def _answer_to(near: socket.socket, far: socket.socket) -> None:
+    """Connect the far end to where it sees the near one, which is another address behind a gateway."""
+    far.settimeout(patient(PATIENCE))
+    near.send(b"")
+    _, seen = far.recvfrom(1)
+    far.connect(seen)
+
+
 def _listener(address: str) -> socket.socket:
-    return socket.create_server((address, PORT), family=socket.AF_INET6)
+    return socket.create_server((address, PORT), family=_family(address))
 
 
-def _client(kind: socket.SocketKind, address: str) -> socket.socket:
-    made = socket.socket(socket.AF_INET6, kind)
+def _client(address: str) -> socket.socket:
+    made = socket.socket(_family(address), socket.SOCK_STREAM)
     made.bind((address, 0))
     return made
 
 
-def _inbound(address: str) -> socket.socket:
-    made = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+def _datagrams(address: str, port: int = 0) -> socket.socket:
+    made = socket.socket(_family(address), socket.SOCK_DGRAM)
     # Beyond what net.core.rmem_max allows to programs without privileges.
     made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)
-    made.bind((address, PORT))
+    made.bind((address, port))
     return made
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 _SO_RCVBUFFORCE = 33  # asm-generic/socket.h

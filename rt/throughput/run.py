@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rt.throughput import rig
 from rt.throughput.lines import Line, Planes, Testbed
@@ -38,6 +38,7 @@ class Run:
         self.samples: Samples = {}
         self.missed: list[str] = []
         self._testbed = testbed.name
+        self._directions = {testbed.name: False, **({testbed.back: True} if testbed.back else {})}
         self._extent = extent
 
     def all(self, planes: Planes, report: Report) -> None:
@@ -70,20 +71,22 @@ class Run:
 
     def _attempt(self, number: int, plane: str, line: Line, hops: int) -> None:
         try:
-            for key, value in self._measured(plane, line, hops):
-                self._take(number, key, value)
+            for testbed, back in self._directions.items():
+                for key, value in self._measured(plane, line, hops, back=back):
+                    self._take(number, replace(key, testbed=testbed), value)
         except FAILURES as error:
             self._miss(number, f"{plane}, hops: {hops}", error)
 
-    def _measured(self, plane: str, line: Line, hops: int) -> Iterator[tuple[Key, float]]:
+    def _measured(self, plane: str, line: Line, hops: int, *, back: bool) -> Iterator[tuple[Key, float]]:
         line.wait_answer(hops)
-        yield self._key("ping", plane, hops), rig.ping(line, hops)
-        stream = rig.stream(line, hops, self._extent.seconds)
+        if not back:
+            yield self._key("ping", plane, hops), rig.ping(line, hops)
+        stream = rig.stream(line, hops, self._extent.seconds, back=back)
         yield self._key("TCP", plane, hops), stream.rate
         yield self._key("CPU, machine", plane, hops), stream.machine
         yield self._key("CPU, processes", plane, hops), stream.processes
         for offered in self._extent.loads:
-            load = rig.load(line, hops, self._extent.seconds, offered)
+            load = rig.load(line, hops, self._extent.seconds, offered, back=back)
             yield self._key("UDP sent", plane, hops, offered), load.sent
             yield self._key("UDP delivered", plane, hops, offered), load.delivered
             yield self._key("UDP loss", plane, hops, offered), load.loss

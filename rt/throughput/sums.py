@@ -31,6 +31,17 @@ BASES = {"overlay": ("cjdroute",), "overlay, Ethernet": ("overlay",)}
 """What a plane is compared with, besides plain routes."""
 SMESH: Mapping[str, Sequence[float]] = {"TCP": (7.6, 3.5, 2.4, 1.9), "UDP peak": (5.3, 3.1, 2.4, 2.0)}
 """By hops: how many times what user-space forwarding carried the kernel's routes did (Kaplan 2006, figures 4 and 5)."""
+SMESH_OVER_SPINES = "SMesh over Spines, 2006"
+SMESH_PUBLISHED: Mapping[str, object] = {
+    "source": "Kaplan, Low-Overhead Routing for High-Performance Wireless Mesh Networks, 2006, section 5",
+    "times_faster_by_hops": SMESH,
+    "kernel_tcp_mbit_per_s": {"2": 6.3, "3": 3.8},
+    "kernel_udp_mbit_per_s": {"2": 8.1, "3": 5.7},
+    "udp_offered_mbit_per_s": {"kernel": 20, "overlay": 3.125},
+    "kernel_udp_loss_percent": {"4": 0.2},
+    "overlay_udp_loss_percent": "not given in numbers; grows rapidly with the hops",
+}
+"""What the paper says in numbers. Its first hop is the client's own radio link."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,28 @@ def ratios(samples: Samples) -> Iterator[Mapping[str, object]]:
                 yield {"key": about, "median": median(each), "min": min(each), "max": max(each)}
 
 
+def published() -> Iterator[Mapping[str, object]]:
+    """Return SMesh's ratios in the form of ours."""
+    for what, known in SMESH.items():
+        for hops, times in enumerate(known, start=1):
+            about = Key(what, SMESH_OVER_SPINES, hops, testbed="published").as_dict()
+            yield {"key": about, "median": times, "min": times, "max": times}
+
+
+def over(samples: Samples, what: str, below: str, testbed: str) -> Mapping[str, Mapping[float, Sequence[float]]]:
+    """Return how many times what another plane carries each plane does, by plane and hops, a quotient for each round;
+    and what SMesh published.
+    """
+    found: dict[str, dict[float, Sequence[float]]] = {}
+    for key in samples:
+        chosen = (key.what, key.testbed) == (what, testbed) and key.plane != below
+        if chosen and (each := _quotients(samples, key, below)):
+            found.setdefault(f"{key.plane} over {below}", {})[key.hops] = each
+    if found:
+        found[SMESH_OVER_SPINES] = {hops: [times] for hops, times in enumerate(SMESH[what], start=1)}
+    return found
+
+
 def cells(samples: Samples) -> list[Cell]:
     """Return the form for the result."""
     return [Cell(key.as_dict(), UNITS[key.what], list(rounds.values())) for key, rounds in samples.items()]
@@ -127,7 +160,7 @@ def _smesh(samples: Samples) -> Iterator[str]:
             keys = (replace(key, hops=count) for key in _one(samples, what, above) for count in hops)
             if shown := [_middle(dict(enumerate(_quotients(samples, key, below)))) for key in keys]:
                 yield f"| {what}, {above} over {below} | {' | '.join(shown)} |"
-        yield f"| {what}, SMesh over Spines, 2006 | {' | '.join(f'{known[count - 1]}' for count in hops)} |"
+        yield f"| {what}, {SMESH_OVER_SPINES} | {' | '.join(f'{known[count - 1]}' for count in hops)} |"
 
 
 def _one(samples: Samples, what: str, plane: str) -> Sequence[Key]:

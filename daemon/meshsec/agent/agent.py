@@ -97,9 +97,9 @@ class Agent:
         self.kernel = KernelSide(start.cards, backend, settings.routing.interfaces, self.driver.post, self._notifier)
         self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
-        links, overlay = settings.routing.interfaces, settings.overlay.device if settings.overlay.enabled else ""
-        room = partial(inner_mtu, links=links, backend=backend, overlay=overlay)
-        self.networks = NetworksSide(card, links, room, self.driver.post, engine.known.networks)
+        overlay = settings.overlay.device if settings.overlay.enabled else None
+        room = partial(inner_mtu, links=settings.routing.interfaces, backend=backend, overlay=overlay)
+        self.networks = NetworksSide(card, room, settings.routing.interfaces, self.driver.post, engine.known.networks)
         self.gateway = GatewaySide(
             settings.gateway,
             Path(settings.paths.gateway),

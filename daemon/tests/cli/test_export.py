@@ -159,7 +159,7 @@ def test_the_exported_overlayd_waits_for_meshsecd_to_permit_peers(meshsec: Meshs
     assert tomllib.loads(exported) == {
         "key": str(tmp_path / "a/state/node.key"),
         "permit": "control",
-        "tun": {"name": "overlay0", "mtu": 1336, "address": False},
+        "tun": {"name": "overlay0", "mtu": 1396, "address": False},
         "ethernet": [{"device": "mesh0", "beacon": "send"}],
     }
     config.write_text(config.read_text() + 'tun = "o1"\nsocket = "/run/o1.sock"\n')

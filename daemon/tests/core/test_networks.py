@@ -34,7 +34,7 @@ from meshsec.core.explain.views import plan
 from meshsec.core.networks.announcements import MAX_STRANGERS
 from meshsec.core.networks.choice import NEARER, Candidate, choose
 from meshsec.core.networks.flow_marks import BASE, LAST, MAX, FlowMarks
-from meshsec.core.networks.mtu import IPV6_MINIMUM, OVERLAY_MTU, inner_mtu
+from meshsec.core.networks.mtu import IPV6_MINIMUM, inner_mtu
 from meshsec.core.networks.networks import Networks
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.values.model import Address, EspBackend, Network, Observed, Peer
@@ -487,22 +487,19 @@ def test_a_choice_once_made_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mtus", "backend", "expected"),
+    ("mtus", "backend", "overlay", "expected"),
     [
-        ({"mesh0": 1500, "eth0": 576}, EspBackend.KERNEL, 1388),
-        ({"mesh0": 1500}, EspBackend.LIBIPSEC, 1340),
-        ({"mesh0": 1300}, EspBackend.KERNEL, IPV6_MINIMUM),
-        ({}, BACKEND, 1340),
+        ({"mesh0": 1500, "eth0": 576}, EspBackend.KERNEL, None, 1388),
+        ({"mesh0": 1500}, EspBackend.LIBIPSEC, None, 1340),
+        ({"mesh0": 1300}, EspBackend.KERNEL, None, IPV6_MINIMUM),
+        ({}, BACKEND, None, 1340),
+        ({"mesh0": 1500, "overlay0": 1396}, EspBackend.KERNEL, "overlay0", 1340),
+        ({"mesh0": 1500, "overlay0": 1350}, EspBackend.LIBIPSEC, "overlay0", 1294),
+        ({"mesh0": 1500, "overlay0": 1304}, EspBackend.LIBIPSEC, "overlay0", IPV6_MINIMUM),
+        ({"mesh0": 1500}, EspBackend.KERNEL, "overlay0", 1340),
     ],
 )
-def test_the_tunnel_leaves_room_for_its_headers(mtus: dict[str, int], backend: EspBackend, expected: int) -> None:
-    assert inner_mtu(mtus, ["mesh0"], backend) == expected
-
-
-@pytest.mark.parametrize(
-    ("mtus", "expected"),
-    [({}, IPV6_MINIMUM), ({"tun0": OVERLAY_MTU}, IPV6_MINIMUM), ({"tun0": 1400}, 1344), ({"tun0": 1304}, IPV6_MINIMUM)],
-)
-def test_with_the_overlay_the_tunnel_fits_into_its_device_too(mtus: dict[str, int], expected: int) -> None:
-    assert inner_mtu({"mesh0": 1500, **mtus}, ["mesh0"], EspBackend.KERNEL, "tun0") == expected
-    assert inner_mtu({"mesh0": 1400, **mtus}, ["mesh0"], EspBackend.KERNEL, "tun0") <= 1288
+def test_the_tunnel_leaves_room_for_its_headers(
+    mtus: dict[str, int], backend: EspBackend, overlay: str | None, expected: int
+) -> None:
+    assert inner_mtu(mtus, ["mesh0"], backend, overlay) == expected

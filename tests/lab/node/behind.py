@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from tests.lab.basics.shell import run
 from tests.lab.net.links import End, Link
 from tests.lab.node.node import Node
+from tests.lab.node.routers import Router
 
 _WITHOUT_DAD = {True: ["nodad"], False: []}
 INTERFACE = "lan0"
@@ -34,7 +35,7 @@ class Host:
         return f"192.168.{self.number}.5"
 
     @classmethod
-    def behind(cls, node: Node, namespace: str, number: int = 9) -> "Host":
+    def behind(cls, node: Node | Router, namespace: str, number: int = 9) -> "Host":
         """Connect a node to the host in this namespace, which has no interface yet, by a cable."""
         host = cls(namespace, number)
         Link.create(End(node.namespace, INTERFACE), End(host.namespace, "eth0"))

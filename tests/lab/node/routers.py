@@ -202,6 +202,12 @@ class Mesh:
         link = self.links[frozenset((node, other))]
         return next(end for end in link.ends if end.namespace == self[node].namespace)
 
+    def outsider(self, name: str) -> str:
+        """Make a namespace that is no node of the mesh and is deleted with it. Return its name."""
+        namespace = self._instance.namespace(name)
+        namespaces.create(namespace)
+        return namespace
+
     def others(self, name: str) -> set[str]:
         """Return the destinations that a node has when it has routes to all others."""
         return set().union(*(router.destinations for router in self.routers.values() if router.name != name))

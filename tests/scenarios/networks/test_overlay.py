@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 
+from tests.lab.basics.shell import run
 from tests.lab.gateways import OUTSIDE4, OUTSIDE6
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
@@ -66,6 +67,20 @@ def test_hosts_behind_peers_talk_and_the_relay_sees_the_overlay_alone(sites: Sit
 def test_a_large_transfer_between_hosts_fits(sites: Sites, family: int) -> None:
     ends = [(one.namespace, one.ipv4 if family == 4 else one.address) for one in sites.hosts]
     assert traffic.tcp_stream(ends[0], ends[1], LARGE).octets == LARGE
+
+
+def test_a_packet_that_is_one_octet_too_long_is_told_so(sites: Sites) -> None:
+    """A black hole would be silent."""
+    near, far = sites.hosts
+    room = int(sites.lab["a"].run("cat", "/sys/class/net/meshsec-nets/mtu").stdout) - 28
+    sizes = {size: _ping(near.namespace, far.ipv4, size) for size in (room, room + 1)}
+    assert "1 received" in sizes[room], sizes[room]
+    assert "Frag needed" in sizes[room + 1], sizes[room + 1]
+
+
+def _ping(namespace: str, target: str, size: int) -> str:
+    argv = ["ping", "-n", "-M", "do", "-c", "1", "-W", "5", "-s", f"{size}", target]
+    return run(["ip", "netns", "exec", namespace, *argv], check=False).stdout
 
 
 def test_flows_go_on_while_the_data_plane_changes_and_nothing_leaves_in_the_clear(sites: Sites) -> None:

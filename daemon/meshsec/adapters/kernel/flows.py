@@ -12,7 +12,6 @@ from meshsec.core.access.messages import Flow
 from meshsec.core.networks.flow_marks import BASE
 from meshsec.core.values.model import Address
 
-_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _OURS = 0xFFFF0000
 """The bits that all marks of flows share."""
 _PROTOCOLS = (6, 17)
@@ -31,21 +30,18 @@ async def flows_of(clients: Collection[Address], gateways: Mapping[int, IPv6Addr
     """
     wanted = frozenset(clients)
     try:
-        return [
-            flow
-            for version in sorted({one.version for one in wanted})
-            for flow in await _read(version, gateways)
-            if flow.source in wanted
-        ]
+        return [flow for flow in await _read(gateways) if flow.source in wanted]
     except Exception as error:  # pyroute2's are of many kinds
         raise FlowsError(f"connection tracking: {error}") from error
 
 
-async def _read(version: int, gateways: Mapping[int, IPv6Address]) -> list[Flow]:
-    """Return the flows with a gateway. The kernel leaves out those without a mark, as far as none of them counts."""
+async def _read(gateways: Mapping[int, IPv6Address]) -> list[Flow]:
+    """Return the flows with a gateway, of both IP versions at once: a client's packets wait for each reading. The
+    kernel leaves out those without a mark, as far as none of them counts.
+    """
     match = {} if 0 in gateways else {"mark": BASE, "mark_mask": _OURS}
     found, seen = list[Flow](), 0
-    async with AsyncNFCTSocket(nfgen_family=_FAMILIES[version]) as tracking:  # type: ignore[no-untyped-call]
+    async with AsyncNFCTSocket(nfgen_family=socket.AF_UNSPEC) as tracking:  # type: ignore[no-untyped-call]
         async for entry in await tracking.dump(**match):
             seen += 1
             if seen % _PORTION == 0:

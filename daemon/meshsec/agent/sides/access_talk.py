@@ -50,7 +50,8 @@ class AccessTalk:
         self._said: dict[tuple[IPv6Address, str], _Said] = {}
         self._woken = asyncio.Event()
         self._socket: AccessPeers | None = None
-        self._answering = 0
+        self._answering: set[tuple[IPv6Address, str, int]] = set()
+        """The claims to which an answer is being prepared. A repetition, which comes meanwhile, begins no other."""
         self.peers: frozenset[IPv6Address] = frozenset()
         """Who may speak of clients, and is in reach."""
 
@@ -124,8 +125,9 @@ class AccessTalk:
                 self._listeners.greeted(peer)
             case Claim():
                 self._listeners.claimed(message.client(), peer)
-                if message.asks and self._answering < ANSWERING_MAX:
-                    self._answering += 1
+                asked = peer, message.mac, message.number
+                if message.asks and asked not in self._answering and len(self._answering) < ANSWERING_MAX:
+                    self._answering.add(asked)
                     self._spawn(self._answer(peer, message))
             case Flows():
                 self._listeners.moved(message.mac, message.number, message.flows())
@@ -142,4 +144,4 @@ class AccessTalk:
                 self._send(peer, portion)
             self._send(peer, Answer(claim.mac, claim.number))
         finally:
-            self._answering -= 1
+            self._answering.discard((peer, claim.mac, claim.number))

@@ -26,15 +26,16 @@ class NetworksSide:
     def __init__(
         self,
         card: Card,
-        links: Sequence[str],
         room: Callable[[Mapping[str, int]], int],
+        links: Sequence[str],
         post: Callable[[Event], None],
         networks: Networks,
     ) -> None:
-        """``card`` is this node's, ``links`` are the mesh interfaces, ``room`` tells the largest inner packet by the
-        MTUs of all interfaces, and ``networks`` is what the engine knows."""
+        """``card`` is this node's. ``room`` returns the MTU of the tunnel in bytes by those of all interfaces.
+        ``links`` are the mesh interfaces, and ``networks`` is what the engine knows.
+        """
         self._own = tunnel.Own(card.address, card.ipv4)
-        self._links, self._room, self._post, self._networks = links, room, post, networks
+        self._room, self._links, self._post, self._networks = room, links, post, networks
         self._flows = Table(nft_flows.TABLE)
         self._flowing: frozenset[TunnelRoute] | None = None
         """The routes by which the table of flows was set last; None: a predecessor's."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from meshsec.core.explain import copied_keys, input_doctor, peers_doctor, radio_doctor, wall_doctor
 from meshsec.core.explain.findings import Check, Facts, Level, judged
-from meshsec.core.networks.mtu import OVERLAY_MTU
+from meshsec.core.networks.mtu import OVERLAY, OVERLAY_LEAST
 from meshsec.core.values.model import EspBackend
 
 SCHEMA = "meshsec-doctor-1"
@@ -202,9 +202,9 @@ def _overlay(facts: Facts) -> list[Check]:
         return []
     fix = "systemctl status overlayd; `meshsec export overlayd` writes its configuration"
     checks = judged("overlay", facts.overlay_problem, facts.overlay, fix)
-    if facts.overlay_mtu is not None and facts.overlay_mtu < OVERLAY_MTU:
+    if facts.overlay_mtu is not None and facts.overlay_mtu < OVERLAY_LEAST:
         found = f"MTU {facts.overlay_mtu}: large packets to networks do not fit into it"
-        fix = f"`meshsec export overlayd`, or in overlayd.toml: [tun] mtu = {OVERLAY_MTU}; then restart overlayd"
+        fix = f"`meshsec export overlayd`, or in overlayd.toml: [tun] mtu = {OVERLAY}; then restart overlayd"
         checks.append(Check("overlay's device", Level.WARN, found, fix))
     if facts.one_sided:
         found = f"the other end sends by the other data plane: {', '.join(facts.one_sided)}"

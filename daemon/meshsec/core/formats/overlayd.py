@@ -1,6 +1,6 @@
 """What ``overlayd.toml`` says, and its text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv6Address
@@ -8,10 +8,7 @@ from ipaddress import IPv6Address
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.settings import Paths, Settings
 from meshsec.core.formats import toml
-from meshsec.core.networks.mtu import OVERLAY_MTU
-
-_TUN_OF_MESHSECD = {"mtu": OVERLAY_MTU, "address": False}
-"""meshsecd gives the device its address, and what is in the tunnel to networks fits into it."""
+from meshsec.core.networks.mtu import OVERLAY
 
 
 class Beacons(StrEnum):
@@ -62,6 +59,10 @@ class Ethernet:
     device: str
     beacon: Beacons = Beacons.OFF
     neighbours: tuple[Neighbour, ...] = ()
+
+
+_UNDER_MESHSECD: Mapping[str, int] = {"mtu": OVERLAY, "address": False}
+"""Of the TUN device: meshsecd sets the routes, and what hosts behind nodes send has the tunnel's headers around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def render(conf: OverlayConf, key: str, comment: str) -> str:
     permit = "control" if conf.by_meshsecd else "anybody" if conf.anybody else None
     lines = [f"# {comment}", *_values(key=elsewhere, permit=permit)]
     if conf.tun is not None:
-        lines += ["", "[tun]", *_values(name=conf.tun, **(_TUN_OF_MESHSECD if conf.by_meshsecd else {}))]
+        lines += ["", "[tun]", *_values(name=conf.tun, **(_UNDER_MESHSECD if conf.by_meshsecd else {}))]
     if conf.socket is not None:
         lines += ["", "[control]", *_values(socket=conf.socket)]
     if conf.admin is not None:

@@ -1,0 +1,81 @@
+"""What a client behind a node gets of the outside, through a gateway that is 1 to 4 hops away.
+
+SMesh's measurement (Kaplan, 2006, figures 4 and 5): TCP, UDP and its loss at fixed rates between a client and a host
+outside, both ways, by the kernel's routes and by forwarding in user space. Planes: networks in the clear, networks in
+IPsec, networks in the overlay. It is bench-throughput's rig with other lines; every round visits every plane. A guest
+adds short lines with the kernel's ESP (``--testbed guest``). Nothing is asserted about speed.
+"""
+
+import argparse
+import sys
+from functools import partial
+
+from rt.measure.frame import Bench
+from rt.measure.results import QUICK
+from rt.throughput import guest as throughput_guest
+from rt.throughput import sums
+from rt.throughput.figures import draw_outside
+from rt.throughput.lines import Testbed
+from rt.throughput.outside import planes
+from rt.throughput.rig import PINGS, SIZE
+from rt.throughput.run import Extent, Run
+from tests.lab.machines import guest
+from tests.lab.node import capabilities
+
+UP, DOWN = "client to outside", "outside to client"
+NAMESPACES = Testbed(UP, (1, 2, 3, 4), back=DOWN)
+ROUNDS, SECONDS = (1, 0.3) if QUICK else (3, 1.0)
+LOADS = (20.0, 400.0) if QUICK else (20.0, 100.0, 200.0, 400.0, 800.0)
+"""Mbit/s. SMesh offered its kernel's routes 20."""
+HOPS = (1, 4) if QUICK else NAMESPACES.hops
+GUEST_SECONDS = 0.3
+TESTBEDS = ("namespaces", "guest")
+
+
+def main() -> int:
+    """Measure in namespaces, and in the guest if that is asked for."""
+    bench = Bench("outside", __doc__, ROUNDS, "how often every plane is visited")
+    options = _options(bench)
+    if missing := capabilities.probe().missing_for_all():
+        bench.need(f"it needs {', '.join(missing)}")
+    taken = Run(NAMESPACES, Extent(options.rounds, HOPS, options.seconds, LOADS))
+    throughput_guest.clear()
+    with bench.measuring():
+        if "namespaces" in options.testbed:
+            taken.all(planes(NAMESPACES), lambda plane: bench.say(f"in namespaces: {plane}"))
+        if "guest" in options.testbed:
+            bench.need(guest.obstacle())
+            bench.say("the guest, for some ten minutes")
+            throughput_guest.measure(1, GUEST_SECONDS, ["outside"])
+    found = throughput_guest.left()
+    samples = taken.samples | found.samples
+    samples |= sums.derived(samples)
+    missed = [*taken.missed, *found.missed]
+    params = {
+        "rounds": options.rounds,
+        "seconds": options.seconds,
+        "loads_mbit_per_s": LOADS,
+        "datagram_octets": SIZE,
+        "pings": PINGS,
+        "esp": {"namespaces": capabilities.probe().esp, "guest": "kernel"},
+        "testbeds": options.testbed,
+        "missed": missed,
+        "guest_cipher": found.cipher,
+        "smesh_2006": sums.SMESH_PUBLISHED,
+    }
+    result = bench.result(params, sums.cells(samples))
+    result.ratios = [*sums.ratios(samples), *sums.published()]
+    return bench.finish(result, partial(draw_outside, samples=samples), [*sums.tables(samples), *missed])
+
+
+def _options(bench: Bench) -> argparse.Namespace:
+    add = bench.flags.add_argument
+    add("--seconds", type=float, default=SECONDS, help="for which each flow sends")
+    add("--testbed", action="append", choices=TESTBEDS, help="only there (default: namespaces); may be repeated")
+    options = bench.parse()
+    options.testbed = options.testbed or TESTBEDS[:1]
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
