@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from ipaddress import IPv6Address
 
 from meshsec.adapters.kernel import clients as kernel
@@ -26,6 +26,8 @@ class AccessKernel:
         self._networks = settings.networks
         self._table = Table(nft_access.TABLE)
         self._contents = nft_access.contents((), {})
+        self._ways: tuple[list[Host], list[Handed]] | None = None
+        """Those that were asked for last."""
         self.problem = ""
         """Why clients cannot be served; empty if they can."""
         self.lacking: tuple[str, ...] = ()
@@ -67,21 +69,26 @@ class AccessKernel:
     ) -> bool:
         """Set the ways to clients, and to those that others serve now; take packets from ``senders``, and give their
         flows these marks. Return whether all of it is in force.
+
+        Where the ways are as before, packets wait for the table alone: a former node has answered.
         """
         ways = [Host(address, one.mac) for one in served for address in one.addresses]
         to_others = [Handed(address, node) for address, node in handed.items()]
         self._contents = nft_access.contents(senders, marks)
-        ended = await asyncio.gather(
-            kernel.set_hosts(DEVICE, ways, to_others, self._own, self._networks),
-            self._table.fill(self._contents),
-            return_exceptions=True,
-        )
-        wrong = [one for one in ended if one is not None]
-        for one in wrong:
-            if not isinstance(one, ClientsError | RulesError):
-                raise one
-            self._failed(one)
-        return not wrong
+        filled = self._is_done(self._table.fill(self._contents))
+        routed = self._is_done(kernel.set_hosts(DEVICE, ways, to_others, self._own, self._networks))
+        if self._ways == (ways, to_others):
+            return all([await filled, await routed])
+        self._ways = ways, to_others
+        return all(await asyncio.gather(routed, filled))
+
+    async def _is_done(self, step: Awaitable[None]) -> bool:
+        try:
+            await step
+        except (ClientsError, RulesError) as error:
+            self._failed(error)
+            return False
+        return True
 
     async def _set_table(self) -> bool:
         text = nft_access.render(self._networks, isolated=self._settings.isolated)
