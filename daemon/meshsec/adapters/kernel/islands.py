@@ -22,7 +22,7 @@ from meshsec.core.values.islands import Joint
 from meshsec.core.values.model import Address, Network
 from meshsec.rtnetlink import answered, asked, route_socket
 
-PROTOCOL = 103
+PROTOCOL = 104
 """The rtnetlink protocol number of our routes and rules; all others are not ours."""
 TABLE = 223
 """The first uplink's routing table; the next ones follow."""
