@@ -82,6 +82,7 @@ MORE = (
     "scenarios/radio/test_meshsec_radio.py::test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives_us",
     "scenarios/radio/test_meshsec_radio.py::test_a_password_that_was_wrong_and_is_corrected_is_forgiven",
     "scenarios/radio/test_meshsec_radio.py::test_what_cannot_be_is_refused_with_its_fix_and_nothing_is_changed",
+    "scenarios/radio/test_access_point.py",
     "scenarios/radio/test_shared_radio.py",
     "attacks/test_radio_user_data.py",
     "attacks/test_radio_frames.py",
