@@ -72,7 +72,7 @@ def test_the_access_point_of_the_upper_band_obeys_its_rules() -> None:
         (AccessSecurity.SAE, {"wpa_key_mgmt=SAE", "ieee80211w=2"}, "wpa_passphrase=correct horse"),
         (
             AccessSecurity.MIXED,
-            {"wpa_key_mgmt=SAE WPA-PSK WPA-PSK-SHA256 FT-PSK", "ieee80211w=1", "wpa_passphrase=correct horse"},
+            {"wpa_key_mgmt=SAE WPA-PSK WPA-PSK-SHA256", "ieee80211w=1", "wpa_passphrase=correct horse"},
             "ieee80211w=2",
         ),
     ],
@@ -83,17 +83,6 @@ def test_clients_join_with_wpa3_and_old_ones_with_wpa2_where_that_is_wanted(
     found = access_point(AccessRadio("wlan0", "valley", 2437, security))
     assert expected | {"wpa=2", "rsn_pairwise=CCMP", "sae_password=correct horse"} < found
     assert unexpected not in found
-
-
-def test_all_access_points_of_a_name_are_one_mobility_domain_and_derive_its_keys_themselves() -> None:
-    def domain(radio: AccessRadio) -> set[str]:
-        return {line for line in access_point(radio) if line.startswith(("mobility_domain=", "nas_identifier="))}
-
-    other_node, other_name = AccessRadio("wlan1", "Tal ü", 5180), AccessRadio("wlan0", "ridge", 2437)
-    assert domain(RADIO) == domain(other_node) != domain(other_name)
-    assert len(domain(RADIO)) == 2
-    assert {"ft_psk_generate_local=1", "ft_over_ds=0"} < access_point(RADIO)
-    assert not domain(AccessRadio("wlan0", "Tal ü", 2437, AccessSecurity.SAE)), "an access point has none of the keys"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_a_phone_with_another_password_is_no_client(walk: Roaming, key_mgmt: str
     assert [walk.known(name, station) for name in PLACES] == [[], [], []]
 
 
-@pytest.mark.parametrize("key_mgmt", ["SAE", "WPA-PSK", "FT-PSK"])
+@pytest.mark.parametrize("key_mgmt", ["SAE", "WPA-PSK"])
 def test_a_phone_that_walks_keeps_its_addresses_and_its_connections(walk: Roaming, key_mgmt: str) -> None:
     assert isinstance(walk.station, Phone)
     walk.station.begin(key_mgmt)

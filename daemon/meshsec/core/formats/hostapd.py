@@ -1,6 +1,5 @@
 """``hostapd.conf`` of an access node: the access point, by which clients join (hostapd 2.10 and later)."""
 
-import hashlib
 from collections.abc import Iterator
 
 from meshsec.core.access.shared_address import DEVICE
@@ -33,18 +32,8 @@ def _security(radio: AccessRadio, password: str) -> Iterator[str]:
     """WPA3, with management frames protected; with WPA2 beside it they are for those clients who can."""
     is_mixed = radio.security is AccessSecurity.MIXED
     yield from ("auth_algs=1", "wpa=2", "rsn_pairwise=CCMP", "sae_pwe=2", "sae_require_mfp=1")
-    yield f"wpa_key_mgmt=SAE{' WPA-PSK WPA-PSK-SHA256 FT-PSK' if is_mixed else ''}"
+    yield f"wpa_key_mgmt=SAE{' WPA-PSK WPA-PSK-SHA256' if is_mixed else ''}"
     yield f"ieee80211w={1 if is_mixed else 2}"
     yield f"sae_password={password}"
     if is_mixed:
         yield f"wpa_passphrase={password}"
-        yield from _fast_transition(radio)
-
-
-def _fast_transition(radio: AccessRadio) -> Iterator[str]:
-    """Clients with WPA2 move by IEEE 802.11r (802.11-2020, 13): each access point derives the key from the password.
-
-    With WPA3 each access point would have to ask the one where the client joined first, by Ethernet frames.
-    """
-    domain = hashlib.sha256(radio.ssid.encode()).hexdigest()[:4]
-    yield from (f"mobility_domain={domain}", f"nas_identifier={domain}", "ft_psk_generate_local=1", "ft_over_ds=0")
