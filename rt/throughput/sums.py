@@ -99,7 +99,7 @@ def ratios(samples: Samples) -> Iterator[Mapping[str, object]]:
 
 
 def published() -> Iterator[Mapping[str, object]]:
-    """Return SMesh's ratios in the form of ours."""
+    """Return SMesh's published ratios in the form that the measured ones have."""
     for what, known in SMESH.items():
         for hops, times in enumerate(known, start=1):
             about = Key(what, SMESH_OVER_SPINES, hops, testbed="published").as_dict()

@@ -97,8 +97,7 @@ class Agent:
         self.kernel = KernelSide(start.cards, backend, settings.routing.interfaces, self.driver.post, self._notifier)
         self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
-        overlay = settings.overlay.device if settings.overlay.enabled else None
-        room = partial(inner_mtu, links=settings.routing.interfaces, backend=backend, overlay=overlay)
+        room = partial(inner_mtu, links=settings.routing.interfaces, backend=backend, overlay=overlay_device)
         self.networks = NetworksSide(card, room, settings.routing.interfaces, self.driver.post, engine.known.networks)
         self.gateway = GatewaySide(
             settings.gateway,

@@ -489,10 +489,10 @@ def test_a_choice_once_made_is_kept() -> None:
 @pytest.mark.parametrize(
     ("mtus", "backend", "overlay", "expected"),
     [
-        ({"mesh0": 1500, "eth0": 576}, EspBackend.KERNEL, None, 1388),
-        ({"mesh0": 1500}, EspBackend.LIBIPSEC, None, 1340),
-        ({"mesh0": 1300}, EspBackend.KERNEL, None, IPV6_MINIMUM),
-        ({}, BACKEND, None, 1340),
+        ({"mesh0": 1500, "eth0": 576}, EspBackend.KERNEL, "", 1388),
+        ({"mesh0": 1500}, EspBackend.LIBIPSEC, "", 1340),
+        ({"mesh0": 1300}, EspBackend.KERNEL, "", IPV6_MINIMUM),
+        ({}, BACKEND, "", 1340),
         ({"mesh0": 1500, "overlay0": 1396}, EspBackend.KERNEL, "overlay0", 1340),
         ({"mesh0": 1500, "overlay0": 1350}, EspBackend.LIBIPSEC, "overlay0", 1294),
         ({"mesh0": 1500, "overlay0": 1304}, EspBackend.LIBIPSEC, "overlay0", IPV6_MINIMUM),
@@ -500,6 +500,6 @@ def test_a_choice_once_made_is_kept() -> None:
     ],
 )
 def test_the_tunnel_leaves_room_for_its_headers(
-    mtus: dict[str, int], backend: EspBackend, overlay: str | None, expected: int
+    mtus: dict[str, int], backend: EspBackend, overlay: str, expected: int
 ) -> None:
     assert inner_mtu(mtus, ["mesh0"], backend, overlay) == expected

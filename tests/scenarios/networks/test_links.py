@@ -80,8 +80,8 @@ def test_far_ends_reach_each_other_and_the_internet_sees_ike_and_esp_alone(mesh:
 def _pauses(mesh: Islands, fail: Callable[[], None]) -> list[float]:
     """Return how long user data pauses in both directions when something fails.
 
-    No SA between the far ends is made anew. The routers calculate routes less often for a second after a change, so the
-    flows run for longer than that before.
+    No SA between the far ends is negotiated again. The routers calculate routes less often for a second after a change,
+    so the flows run for longer than that before.
     """
     a, d = mesh.lab["a"], mesh.lab["d"]
     mesh.wait_paths(0, 1)
@@ -244,7 +244,7 @@ def test_a_node_that_is_not_trusted_gets_no_link(mesh: Islands) -> None:
     mesh.wait_joined()
 
 
-def test_an_overlays_frames_pass_through_a_link() -> None:
+def test_small_packets_of_the_overlay_pass_through_a_link() -> None:
     with islands("links-overlay", Options(overlay=True)) as mesh:
         a, d = mesh.lab["a"], mesh.lab["d"]
         for node in mesh.lab.nodes.values():

@@ -107,12 +107,6 @@ async def set_devices(joints: Collection[Joint]) -> frozenset[str]:
         return frozenset(await _present(ipr))
 
 
-async def devices() -> frozenset[str]:
-    """Return the devices of paths that exist. Raises ``NetlinkError``."""
-    async with route_socket(NetlinkError) as ipr:
-        return frozenset(await _present(ipr))
-
-
 async def _present(ipr: Any) -> dict[str, int]:
     found = {link.get("ifname"): link["index"] async for link in await ipr.link("dump")}
     return {name: index for name, index in found.items() if is_path(name)}

@@ -49,7 +49,7 @@ def superseded(link: InternetLink, sas: Mapping[str, Sequence[IkeSa]]) -> tuple[
 
 
 def _installed(link: InternetLink, sas: Mapping[str, Sequence[IkeSa]]) -> Iterable[tuple[int, IkeSa, str, float]]:
-    numbers = {paths.child(path): path for path in range(len(paths.devices(link.peer)))}
+    numbers = {paths.child(path): path for path in range(PATHS)}
     for index, uplink in enumerate(link.uplinks):
         for sa in sas.get(paths.connection(link.peer, index), ()):
             for child in sa.children if sa.is_live else ():

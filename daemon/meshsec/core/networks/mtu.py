@@ -21,15 +21,15 @@ OVERLAY = 1396
 packet of this size has 1500 bytes at most with all of the overlay's headers."""
 
 
-def inner_mtu(mtus: Mapping[str, int], links: Iterable[str], backend: EspBackend, overlay: str | None) -> int:
+def inner_mtu(mtus: Mapping[str, int], links: Iterable[str], backend: EspBackend, overlay: str) -> int:
     """Return the MTU of the tunnel's device in bytes.
 
-    ``mtus``: of all interfaces; ``links``: the mesh interfaces; ``overlay``: the overlay's device, which can carry the
-    tunnel's packets in the SA's place at any time. What it cannot take is lost: the kernel does not fragment there.
+    ``mtus``: of all interfaces; ``links``: the mesh interfaces; ``overlay``: the overlay's device, empty where there is
+    none. It can carry the tunnel's packets in the SA's place at any time. What it cannot take is lost: the kernel does not fragment there.
     """
     smallest = min((mtus[link] for link in links if link in mtus), default=_USUAL)
     overhead = _TUNNEL + _ESP + (_IN_UDP if backend is EspBackend.LIBIPSEC else 0)
     room = [smallest - overhead]
-    if overlay is not None:
+    if overlay:
         room.append(mtus.get(overlay, OVERLAY) - _TUNNEL)
     return max(min(room), IPV6_MINIMUM)
