@@ -53,6 +53,14 @@ def test_two_links_to_one_peer_and_too_many_are_refused() -> None:
             _decoded(*links)
 
 
+def test_the_links_of_a_node_have_four_uplinks_together() -> None:
+    """The next one's routing table would not be a link's own."""
+    links = [{**GOOD, "peer": f"n{number}", "uplinks": [f"eth{number}", "eth1"]} for number in range(2, 6)]
+    assert len(_decoded(*links[:3]).links) == 3
+    with pytest.raises(SettingsError, match=r"link\.3\.uplinks.*at most 4 different interfaces in all links"):
+        _decoded(*links)
+
+
 def test_other_daemons_are_refused() -> None:
     for tables in ({"ike": {"daemon": "libreswan"}}, {"routing": {"interfaces": ["mesh0"], "daemon": "olsrd2"}}):
         with pytest.raises(SettingsError, match="no link with"):

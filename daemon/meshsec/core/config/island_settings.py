@@ -63,8 +63,8 @@ class IslandLink(Struct, frozen=True):
         Once("each interface once"),
         Meta(
             max_length=PATHS,
-            description="this node's interfaces to the outside, at most 4, the preferred one first. The link uses all "
-            "of them: one that fails is replaced by the next within a second",
+            description="this node's interfaces to the outside, at most 4 in all links, the preferred one first. The "
+            "link uses all of them: one that fails is replaced by the next within a second",
             extra={
                 "default": "that of `[gateway]`",
                 "allowed": "a list of at most 4 interface names, such as ['eth1', 'wwan0']",
@@ -123,8 +123,17 @@ def link_problems(links: Sequence[IslandLink], beside: Beside) -> Problems:
             yield (index, "peer"), link.peer, "no link with libreswan: strongSwan alone speaks IKE for links"
         if routing.daemon is not RoutingDaemon.OLSRV2D:
             yield (index, "peer"), link.peer, "no link with olsrd2: olsrv2d alone weighs the paths of a link"
-    if links and len(routing.interfaces) > 64 - PATHS * LINKS_MAX:
-        rule = f"at most {64 - PATHS * LINKS_MAX} of routing.interfaces beside links, whose paths are interfaces, too"
+    yield from _together(links, beside)
+
+
+def _together(links: Sequence[IslandLink], beside: Beside) -> Problems:
+    """Yield what is too much of all links together. Each uplink has a routing table, and each path an interface."""
+    different = list(dict.fromkeys(uplink for link in links for uplink in link.by(beside.gateway).uplinks))
+    if len(different) > PATHS:
+        yield (len(links) - 1, "uplinks"), ", ".join(different), f"at most {PATHS} different interfaces in all links"
+    interfaces_max = 64 - PATHS * LINKS_MAX
+    if links and len(beside.routing.interfaces) > interfaces_max:
+        rule = f"at most {interfaces_max} of routing.interfaces beside links, whose paths are interfaces, too"
         yield (0, "peer"), links[0].peer, rule
 
 

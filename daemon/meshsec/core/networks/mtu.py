@@ -25,7 +25,8 @@ def inner_mtu(mtus: Mapping[str, int], links: Iterable[str], backend: EspBackend
     """Return the MTU of the tunnel's device in bytes.
 
     ``mtus``: of all interfaces; ``links``: the mesh interfaces; ``overlay``: the overlay's device, empty where there is
-    none. It can carry the tunnel's packets in the SA's place at any time. What it cannot take is lost: the kernel does not fragment there.
+    none. It can carry the tunnel's packets in the SA's place at any time. What it cannot take is lost: the kernel does
+    not fragment there.
     """
     smallest = min((mtus[link] for link in links if link in mtus), default=_USUAL)
     overhead = _TUNNEL + _ESP + (_IN_UDP if backend is EspBackend.LIBIPSEC else 0)
