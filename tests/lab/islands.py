@@ -96,7 +96,7 @@ class Islands:
 
 
 class Flooding:
-    """First messages of IKE to one address, as fast as a thread sends them, from one address."""
+    """First messages of IKE from one address to another, 500 each second at most, while the context is open."""
 
     def __init__(self, namespace: str, source: str, target: str) -> None:
         self.count = 0
@@ -121,11 +121,6 @@ class Flooding:
             with suppress(OSError):
                 self._socket.sendto(os.urandom(8) + bytes(8) + _BEGINNING, self._target)
                 self.count += 1
-
-
-def flooding(namespace: str, source: str, target: str) -> Flooding:
-    """Return a flood, which lasts as long as its context."""
-    return Flooding(namespace, source, target)
 
 
 def _join(ends: tuple[End, End], addresses: tuple[str, str]) -> Link:

@@ -17,7 +17,7 @@ from meshsec.core.trust import card as cards
 from meshsec.core.values.islands import InternetLink
 from meshsec.core.values.model import ChildSpec, EspBackend
 from tests.lab.basics.shell import run
-from tests.lab.islands import FIRST, PUBLIC, SECOND, Islands, flooding, islands
+from tests.lab.islands import FIRST, PUBLIC, SECOND, Flooding, Islands, islands
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.traffic import wait_arrivals
@@ -224,7 +224,7 @@ def test_nothing_leaves_in_the_clear_when_the_daemons_die(mesh: Islands) -> None
 
 def test_a_flood_at_an_uplink_does_not_keep_the_linked_node_out(mesh: Islands) -> None:
     c = mesh.lab["c"]
-    with flooding(mesh.internet, "203.0.113.1", PUBLIC) as sent:
+    with Flooding(mesh.internet, "203.0.113.1", PUBLIC) as sent:
         c.wait_for("dropped first messages", lambda: mesh.dropped("c", "meshsec_ike", "outside") > 200, 60)
         _renew(mesh, "link:c:1")
         _renew(mesh, "link:c:0")
