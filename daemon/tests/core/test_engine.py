@@ -960,6 +960,17 @@ def test_one_of_two_ike_sas_is_closed_and_the_channel_stays_protected() -> None:
 # --- stamps ---
 
 
+def test_an_sa_whose_age_was_rounded_up_to_a_second_is_measured() -> None:
+    made = driver(HIGHER)
+    made.now = 100.85
+    (action,) = made.tell(RouteSet(replace(route(HIGHER), decided_at=100.85)))
+    made.now = 101.05
+    made.tell(SasObserved("n5", (ike_sa("n5", established_at=made.now - 1),)), ActionDone(action))
+    channel = made.engine.known.channel("n5")
+    assert channel is not None
+    assert channel.attempt.route_to_protected == pytest.approx(0.2)
+
+
 def test_the_time_from_route_to_protected_is_taken_from_the_routers_decision() -> None:
     made = driver(HIGHER)
     made.now = 100.0

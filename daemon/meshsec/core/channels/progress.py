@@ -13,6 +13,9 @@ from meshsec.core.values.model import IkeSa
 _UNANSWERED = frozenset({Fault.PATH, Fault.UNKNOWN})
 """Failures after which nobody knows what the peer made of the attempt: not its refusals, and not our own daemon's."""
 
+_WHOLE_SECOND = 1.0
+"""Seconds by which an SA may be younger than it seems, because IKE daemons count its age in whole seconds."""
+
 _NO_SA = Cause("the IKE daemon reported success and shows no SA", FailureKind.OWN_DAEMON)
 
 
@@ -93,8 +96,9 @@ def _sa_up(known: Situation, channel: Channel) -> None:
         _measure(known, channel, sa)
     channel.attempt.patience_until, channel.attempt.unconfirmed, channel.attempt.daemon_restarted = None, False, False
     if channel.attempt.wanted_at is not None:
-        adopted = sa is not None and sa.established_at is not None and sa.established_at < channel.attempt.wanted_at
-        channel.attempt.route_to_protected = None if adopted else known.now - channel.attempt.wanted_at
+        since = channel.attempt.wanted_at
+        adopted = sa is not None and sa.established_at is not None and sa.established_at + _WHOLE_SECOND <= since
+        channel.attempt.route_to_protected = None if adopted else known.now - since
 
 
 def _measure(known: Situation, channel: Channel, sa: IkeSa) -> None:

@@ -190,6 +190,7 @@ class IkeSa:
     spi_initiator: str
     spi_responder: str
     established_at: float | None = None
+    """Monotonic seconds, up to a second too early: IKE daemons count an SA's age in whole seconds."""
     children: tuple[ChildSa, ...] = ()
     remote_id: IPv6Address | None = None
     """The identity that the peer authenticated; None while it has not. It binds the SA to a key.
