@@ -172,7 +172,7 @@ def _hostapd(app: App) -> str:
     except CredentialError as error:
         raise click.ClickException(str(error)) from error
     comment = "Written by `meshsec export hostapd` when the unit starts. It contains the password."
-    return hostapd.render(access, access.radio, password, comment)
+    return hostapd.render(access, access.radio, password, app.settings.paths.hostapd_control, comment)
 
 
 _ELSEWHERE: Mapping[str, Callable[[App], str]] = {

@@ -51,12 +51,19 @@ def test_dnsmasq_keeps_the_address_of_each_client() -> None:
 
 
 def access_point(radio: AccessRadio) -> set[str]:
-    return set(hostapd.render(AccessSettings(BOTH, clients=7), radio, "correct horse", "Written.").splitlines())
+    text = hostapd.render(AccessSettings(BOTH, clients=7), radio, "correct horse", "/run/x", "Written.")
+    return set(text.splitlines())
 
 
 def test_the_access_point_belongs_to_the_bridge_and_forwards_nothing_itself() -> None:
     found = access_point(RADIO)
-    assert {"interface=wlan0", "bridge=meshsec-clients", "ap_isolate=1", "max_num_sta=7"} < found
+    assert {
+        "interface=wlan0",
+        "bridge=meshsec-clients",
+        "ap_isolate=1",
+        "max_num_sta=7",
+        "ctrl_interface=/run/x",
+    } < found
     assert {"hw_mode=g", "channel=6", "ssid2=54616c20c3bc"} < found
     assert not [line for line in found if line.startswith(("country_code", "ieee80211d"))]
 

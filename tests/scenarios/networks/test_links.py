@@ -244,13 +244,33 @@ def test_a_node_that_is_not_trusted_gets_no_link(mesh: Islands) -> None:
     mesh.wait_joined()
 
 
-def test_small_packets_of_the_overlay_pass_through_a_link() -> None:
-    with islands("links-overlay", Options(overlay=True)) as mesh:
-        a, d = mesh.lab["a"], mesh.lab["d"]
-        for node in mesh.lab.nodes.values():
+@pytest.fixture(scope="module")
+def overlay() -> Iterator[Islands]:
+    """The islands with all nodes in mode ``overlay``."""
+    with islands("links-overlay", Options(overlay=True)) as made:
+        for node in made.lab.nodes.values():
             node.meshsec("mode", "overlay")
+        a = made.lab["a"]
         a.wait_for("the overlay", lambda: a.control.peer("d")["data_plane"] == "overlay", 60)
-        with mesh.capture("overlay") as seen, flow(a, d) as there:
+        yield made
+
+
+def test_the_overlay_passes_through_a_link(overlay: Islands) -> None:
+    a, d = overlay.lab["a"], overlay.lab["d"]
+    with overlay.capture("overlay") as seen:
+        with flow(a, d) as there, flow(d, a) as back:
             wait_arrivals(there, 20)
-        assert there.result.lost == 0
-        assert not _visible(seen)
+            wait_arrivals(back, 20)
+        for one, other in ((a, d), (d, a)):
+            done = traffic.tcp_stream((one.namespace, one.address), (other.namespace, other.address), LARGE)
+            assert done.octets == LARGE
+    assert there.result.lost == back.result.lost == 0
+    assert not _visible(seen)
+    assert seen.counts[Kind.ESP] > 0
+
+
+def test_a_second_uplink_takes_over_for_the_overlay(overlay: Islands) -> None:
+    try:
+        assert max(_pauses(overlay, overlay.uplinks["nat"].cut)) <= TAKEN_OVER
+    finally:
+        overlay.uplinks["nat"].fix()

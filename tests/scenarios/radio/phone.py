@@ -55,11 +55,7 @@ class Phone(Station):
         return status.get("bssid", "") if status.get("wpa_state") == "COMPLETED" else ""
 
     def move(self, name: str) -> None:
-        """Go to an access point.
-
-        One that takes the phone for present still, since it left without a word, asks it first (802.11-2020, 11.13).
-        Meanwhile the phone is back at the former one, and tries again.
-        """
+        """Go to an access point. A phone whose association fails is back at the former one, and tries again."""
         target = bssid(self.nodes[name])
         if self.at() != target:
             wait_until("the access point in sight", lambda: target in self._scanned(), [], 60)
@@ -80,6 +76,10 @@ class Phone(Station):
         for name, value in settings.items():
             assert "OK" in self.say("set_network", "0", name, value), name
         self.say("enable_network", "0")
+
+    def was_told_to_wait(self) -> bool:
+        """Tell whether an access point took the phone for present still (status 30, IEEE 802.11-2020, table 9-50)."""
+        return "status_code=30" in self.log.read_text("utf-8")
 
     def is_refused(self) -> bool:
         """Tell whether an access point has refused the password."""

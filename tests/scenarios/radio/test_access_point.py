@@ -64,6 +64,7 @@ def test_a_phone_that_walks_keeps_its_addresses_and_its_connections(walk: Roamin
                 assert call.seen_from() == seen, "the outside sees the same address"
         downloading.join(900)
     assert walk.own(walk.station) == before
+    assert not walk.station.was_told_to_wait(), "a knows that the phone had left"
     assert [stream.octets for stream in streams] == [DOWNLOAD]
     assert_nothing_clear(captures)
     assert captures["r"].counts[Kind.ESP] > 0

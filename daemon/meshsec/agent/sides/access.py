@@ -17,6 +17,7 @@ from typing import NamedTuple
 from meshsec import files
 from meshsec.adapters.kernel import netlink
 from meshsec.adapters.kernel.flows import FlowsError, flows_of
+from meshsec.adapters.radio import hostapd
 from meshsec.adapters.sockets.access_peers import AccessPeersError
 from meshsec.adapters.sockets.sightings import SightingsError, sightings
 from meshsec.agent.sides.access_kernel import AccessKernel
@@ -69,6 +70,7 @@ class AccessSide:
         self.settings, self._own, self.known, self._uses = settings, own, known, uses
         self._hosts_file = Path(paths.run) / "access" / "clients"
         self._sightings = Path(paths.sightings_socket)
+        self._access_point = Path(paths.hostapd_control, settings.radio.interface) if settings.radio else None
         self.heard_at = float("-inf")
         """When the process that hears clients gave its last sign of life."""
         self._hosts = ""
@@ -175,7 +177,19 @@ class AccessSide:
         elif before is not None and before.node == self._own:
             self._leaving |= dict.fromkeys(before.addresses, now + LINGER)
             self._handing |= dict.fromkeys(client.addresses, (client.node, now + HANDING))
+            self._has_left(client.mac)
         self._dirty.set()
+
+    def _has_left(self, mac: str) -> None:
+        """Tell the access point, which would take a client that comes back for present and ask it first for a second.
+
+        See IEEE 802.11-2020, section 11.13. A client leaves without a word when it walks.
+        """
+        if self._access_point is not None:
+            try:
+                hostapd.forget(self._access_point, mac)
+            except hostapd.HostapdError as error:
+                _log.warning("access: %s", error)
 
     def _moved(self, mac: str, number: int, flows: list[Flow]) -> None:
         client = self.clients.of(mac)

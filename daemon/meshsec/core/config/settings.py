@@ -178,6 +178,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.run, "sightings.sock")
 
     @property
+    def hostapd_control(self) -> str:
+        """The directory where hostapd, whose unit makes it, can be told who has left."""
+        return f"{self.run}-hostapd"
+
+    @property
     def scheduling_journal(self) -> str:
         """The scheduling classes before they were changed."""
         return posixpath.join(self.run, "scheduling.json")

@@ -9,9 +9,10 @@ _5GHZ = 5000
 """MHz from which a channel is one of the upper band."""
 
 
-def render(access: AccessSettings, radio: AccessRadio, password: str, comment: str) -> str:
-    """Return the text, which contains the password."""
-    return "\n".join([f"# {comment}", *_radio(radio), *_network(access, radio), *_security(radio, password)]) + "\n"
+def render(access: AccessSettings, radio: AccessRadio, password: str, control: str, comment: str) -> str:
+    """Return the text, which contains the password. ``control`` is the directory of hostapd's control socket."""
+    lines = [*_radio(radio), f"ctrl_interface={control}", *_network(access, radio), *_security(radio, password)]
+    return "\n".join([f"# {comment}", *lines]) + "\n"
 
 
 def _radio(radio: AccessRadio) -> Iterator[str]:

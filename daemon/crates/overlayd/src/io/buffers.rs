@@ -58,6 +58,20 @@ impl Pool {
         Some(Part { buffer, range })
     }
 
+    /// Cuts a part into two, of which the second is in another buffer; `None` if none is free.
+    pub fn halves(&mut self, part: &Part) -> Option<[Part; 2]> {
+        let other = self.take()?;
+        let middle = part.range.start + part.range.len().div_ceil(2);
+        let rest = middle..part.range.end;
+        let whole = self.octets[usize::from(part.buffer.0)];
+        self.octets_mut(other)[rest.clone()].copy_from_slice(&whole[rest.clone()]);
+        let of = |buffer, range| Part { buffer, range };
+        Some([
+            of(part.buffer, part.range.start..middle),
+            of(other, rest),
+        ])
+    }
+
     /// Returns a buffer to the pool.
     pub fn give(&mut self, buffer: Buffer) {
         self.free.push(buffer);
@@ -96,5 +110,19 @@ mod tests {
         assert_eq!(pool.take(), Some(part.buffer));
         pool.give(other);
         assert_eq!(pool.free(), 1);
+    }
+
+    #[test]
+    fn a_part_is_cut_into_two_buffers_that_make_it_up() {
+        let mut pool = Pool::new(2);
+        let part = pool.hold(b"content").unwrap();
+        let halves = pool.halves(&part).unwrap();
+        let contents = [0, 1].map(|half| pool.part(&halves[half]));
+        assert_eq!(contents, [&b"cont"[..], b"ent"]);
+        assert!(pool.halves(&part).is_none());
+        for half in halves {
+            pool.give(half.buffer);
+        }
+        assert_eq!(pool.free(), 2);
     }
 }

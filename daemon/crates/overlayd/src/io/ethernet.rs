@@ -1,5 +1,5 @@
 //! Frames of ethertype 0xfc00: `u8 0 | u8 0 | u16 length with these six bytes | u16 fc00`, then the frame. A broadcast
-//! is a beacon.
+//! is a beacon. A frame that the device is too short for goes in two pieces, which have marks in place of the zeroes.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::buffers::{Part, Pool, CONTENT_MAX};
 use super::interfaces;
 use super::outbox::{is_blocked, Flow, Outbox};
+use super::pieces::{is_mark, Joiner, Mark, Numbers, WHOLE};
 use super::system::{self, Received, Train, BATCH};
 use super::udp::enlarge;
 use super::{Arrival, IoCounters};
@@ -28,11 +29,15 @@ pub struct Ethernet {
     device: String,
     /// The socket with the index of the device. Another device of the same name has another index.
     socket: Option<(i32, Socket)>,
+    /// Length of the longest frame that the device takes, without header.
+    longest: usize,
+    numbers: Numbers,
+    joiner: Joiner,
     buffers: Vec<Box<[u8]>>,
     received: Vec<Received>,
     /// Index of the frame to be read next.
     next: usize,
-    outbox: Outbox<[u8; 6]>,
+    outbox: Outbox<([u8; 6], Mark)>,
     trains: Vec<Train>,
     /// Its counters.
     pub counters: IoCounters,
@@ -47,6 +52,9 @@ impl Ethernet {
         let mut ethernet = Self {
             device: device.to_owned(),
             socket: None,
+            longest: CONTENT_MAX,
+            numbers: Numbers::default(),
+            joiner: Joiner::default(),
             buffers: (0..BATCH).map(|_| vec![0; READ_MAX].into()).collect(),
             received: Vec::with_capacity(BATCH),
             next: 0,
@@ -71,6 +79,9 @@ impl Ethernet {
         // No protocol until it is bound, so that it gets no frames of other devices.
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
         let there = interfaces::index_if_there(&socket, &self.device)?;
+        if let Some(mtu) = interfaces::mtu_if_there(&socket, &self.device)? {
+            self.longest = mtu.saturating_sub(HEADER);
+        }
         if there == self.socket.as_ref().map(|(index, _)| *index) {
             return Ok(false);
         }
@@ -117,12 +128,16 @@ impl Ethernet {
             let received = self.received.get(self.next)?;
             let sender = system::packet_sender(&received.from);
             let frame = content(&self.buffers[self.next][..received.length]);
-            let (Some((mac, is_beacon)), Some(frame)) = (sender, frame) else {
+            let (Some((mac, is_beacon)), Some((mark, piece))) = (sender, frame) else {
                 // A truncated frame has length 0.
                 *match received.length {
                     0 => &mut self.counters.oversize,
                     _ => &mut self.counters.malformed,
                 } += u64::from(sender.is_some());
+                self.next += 1;
+                continue;
+            };
+            let Some(frame) = self.joiner.join(mac, mark, piece) else {
                 self.next += 1;
                 continue;
             };
@@ -137,10 +152,22 @@ impl Ethernet {
         }
     }
 
-    /// Queues a frame; `None` means broadcast.
+    /// Queues a frame, in two pieces if the device is too short for it; `None` means broadcast.
     pub fn push(&mut self, to: Option<[u8; 6]>, frame: Part, pool: &mut Pool) {
         let to = to.unwrap_or(BROADCAST);
-        self.outbox.push(to, frame, pool, &mut self.counters);
+        let (outbox, counters) = (&mut self.outbox, &mut self.counters);
+        if frame.range.len() <= self.longest {
+            outbox.push((to, WHOLE), frame, pool, counters);
+            return;
+        }
+        let Some(halves) = pool.halves(&frame) else {
+            counters.overflow += 1;
+            pool.give(frame.buffer);
+            return;
+        };
+        for (mark, half) in self.numbers.next_marks().into_iter().zip(halves) {
+            outbox.push((to, mark), half, pool, counters);
+        }
     }
 
     /// Returns whether enough frames are queued for a system call.
@@ -158,12 +185,12 @@ impl Ethernet {
         };
         while !self.outbox.is_empty() {
             let mut headers = [[0; HEADER]; BATCH];
-            for (header, (_, part)) in headers.iter_mut().zip(self.outbox.iter()) {
-                *header = header_of(part.range.len());
+            for (header, ((_, mark), part)) in headers.iter_mut().zip(self.outbox.iter()) {
+                *header = header_of(*mark, part.range.len());
             }
             let mut slices = [IoSlice::new(&[]); 2 * BATCH];
             self.trains.clear();
-            for (number, (to, part)) in self.outbox.iter().take(BATCH).enumerate() {
+            for (number, ((to, _), part)) in self.outbox.iter().take(BATCH).enumerate() {
                 slices[2 * number] = IoSlice::new(&headers[number]);
                 slices[2 * number + 1] = IoSlice::new(pool.part(part));
                 self.trains.push(Train {
@@ -194,19 +221,21 @@ impl Ethernet {
     }
 }
 
-/// Returns the header for a frame of `length` bytes, which is less than 64 KiB.
-fn header_of(length: usize) -> [u8; HEADER] {
+/// Returns the header for a frame or piece of `length` bytes, which is less than 64 KiB.
+fn header_of([half, number]: Mark, length: usize) -> [u8; HEADER] {
     let [high, low] = ((length + HEADER) as u16).to_be_bytes();
     let [first, second] = ETHERTYPE.to_be_bytes();
-    [0, 0, high, low, first, second]
+    [half, number, high, low, first, second]
 }
 
-/// Returns the frame without its header and without the padding of the shortest Ethernet frames.
-fn content(octets: &[u8]) -> Option<&[u8]> {
+/// Returns the mark, and the frame or piece without its header and without the padding of the shortest Ethernet frames.
+fn content(octets: &[u8]) -> Option<(Mark, &[u8])> {
     let (header, rest) = octets.split_first_chunk::<HEADER>()?;
+    let mark = [header[0], header[1]];
     let length = usize::from(u16::from_be_bytes([header[2], header[3]])).checked_sub(HEADER)?;
     let content = rest.get(..length)?;
-    (*header == header_of(length) && !content.is_empty()).then_some(content)
+    let is_sound = is_mark(mark) && *header == header_of(mark, length) && !content.is_empty();
+    is_sound.then_some((mark, content))
 }
 
 #[cfg(test)]
@@ -215,10 +244,10 @@ mod tests {
 
     #[test]
     fn a_frame_is_cut_to_its_length() {
-        let mut octets = header_of(3).to_vec();
+        let mut octets = header_of(WHOLE, 3).to_vec();
         octets.extend_from_slice(b"abc filled up");
         assert_eq!(octets[..HEADER], [0, 0, 0, 9, 0xfc, 0]);
-        assert_eq!(content(&octets), Some(&b"abc"[..]));
+        assert_eq!(content(&octets), Some((WHOLE, &b"abc"[..])));
     }
 
     #[test]
@@ -226,7 +255,7 @@ mod tests {
         let sound = [0, 0, 0, 7, 0xfc, 0, 1];
         assert!(content(&sound).is_some());
         assert!(content(&sound[..6]).is_none());
-        for (at, octet) in [(0, 1), (1, 1), (3, 5), (3, 6), (3, 8), (4, 0xfb), (5, 1)] {
+        for (at, octet) in [(0, 3), (1, 1), (3, 5), (3, 6), (3, 8), (4, 0xfb), (5, 1)] {
             let mut wrong = sound;
             wrong[at] = octet;
             assert!(content(&wrong).is_none(), "{wrong:?}");

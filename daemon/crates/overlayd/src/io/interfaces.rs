@@ -59,6 +59,18 @@ pub fn tun_offload(device: impl AsFd, features: u32) -> io::Result<()> {
     })
 }
 
+/// Returns the MTU of an interface in bytes; `None` if there is no such interface.
+///
+/// # Errors
+/// A name of more than 15 octets.
+pub fn mtu_if_there(socket: impl AsFd, name: &str) -> io::Result<Option<usize>> {
+    let mut request = named_request(name)?;
+    let asked = interface_ioctl(socket, libc::SIOCGIFMTU as _, &mut request);
+    // SAFETY: SIOCGIFMTU has written the MTU when it succeeded; any octets are an integer.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    if_there(asked.map(|()| mtu.unsigned_abs() as usize))
+}
+
 /// Sets the MTU of an interface in bytes.
 ///
 /// # Errors
@@ -108,7 +120,11 @@ pub fn index_of(socket: impl AsFd, name: &str) -> io::Result<c_int> {
 /// # Errors
 /// A name of more than 15 octets.
 pub fn index_if_there(socket: impl AsFd, name: &str) -> io::Result<Option<c_int>> {
-    match index_of(socket, name) {
+    if_there(index_of(socket, name))
+}
+
+fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
         found => found.map(Some),
     }

@@ -11,6 +11,7 @@ mod interfaces;
 pub mod links;
 mod offload;
 mod outbox;
+mod pieces;
 mod ring;
 mod system;
 pub mod tun;
