@@ -40,6 +40,10 @@ use timing::tc_pace;
 /// hundreds of links are too expensive for every packet that invents neighbours.
 const SETTLEMENTS: (u32, u32) = (64, 20);
 
+/// Time after a calculation of routes in which a changed link of the router's own waits for the next one. Other changes
+/// wait longer while they go on.
+const LINK_PAUSE: Duration = Duration::from_millis(100);
+
 /// Shortest time between two disbelieved messages that are sent to the router named as their originator.
 const SHOW_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -387,7 +391,11 @@ impl Instance {
             self.trigger_tc(ctx);
         }
         self.publish(ctx);
-        self.routing.request(ctx.now);
+        if changes.statuses.is_empty() {
+            self.routing.request(ctx.now);
+        } else {
+            self.routing.hasten(ctx.now, LINK_PAUSE);
+        }
     }
 }
 

@@ -20,6 +20,12 @@ impl Paused {
         self.due.get_or_insert(allowed.max(now));
     }
 
+    /// Asks for the calculation as soon as `least` after the last one, however long the pauses are.
+    pub(crate) fn hasten(&mut self, now: Time, least: Duration) {
+        let allowed = self.last.map_or(now, |last| last + least).max(now);
+        self.due = Some(self.due.map_or(allowed, |due| due.min(allowed)));
+    }
+
     /// When the calculation is due.
     pub(crate) fn due(&self) -> Option<Time> {
         self.due
@@ -91,6 +97,27 @@ mod tests {
             times.push((now - start).as_millis());
         }
         assert_eq!(times, [0, 10, 30, 70, 150, 310, 630, 1130, 1630]);
+    }
+
+    #[test]
+    fn what_is_urgent_waits_for_its_own_pause_alone_and_puts_nothing_off() {
+        let (mut paused, mut now) = (Paused::default(), Time::from_secs(7));
+        paused.hasten(now, 10 * MIN);
+        assert_eq!(paused.due(), Some(now));
+        for _ in 0..9 {
+            paused.request(now);
+            now = paused.due().unwrap();
+            assert!(paused.start(now, MIN, MAX));
+        }
+        let later = now + MIN;
+        paused.request(later);
+        assert_eq!(paused.due(), Some(now + MAX));
+        paused.hasten(later, 10 * MIN);
+        assert_eq!(paused.due(), Some(now + 10 * MIN));
+        paused.hasten(later, MAX);
+        assert_eq!(paused.due(), Some(now + 10 * MIN));
+        paused.hasten(now + MAX, 10 * MIN);
+        assert_eq!(paused.due(), Some(now + 10 * MIN));
     }
 
     #[test]

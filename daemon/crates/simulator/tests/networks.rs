@@ -9,8 +9,8 @@ use simulator::{truth, Field, Mesh, NodeId, Port, RADIO};
 
 const STEP: Duration = Duration::from_millis(200);
 /// Everything that expires does so within this time: the validity times of HELLOs and of TCs, one after the other, and
-/// some jitter.
-const SETTLING: Duration = Duration::from_secs(25);
+/// the intervals of both, because what follows from the first may be told with the next message alone.
+const SETTLING: Duration = Duration::from_secs(6 + 15 + 2 + 5 + 1);
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -300,6 +300,72 @@ fn a_router_takes_up_its_next_originator_without_a_gap() {
         }
         let originator = route(&mesh, 0, address).map(|route| route.originator);
         assert_eq!(originator, Some(next.into()));
+    }
+}
+
+/// Node 3 has two ways to node 0, and announces something else again and again, for which routes are calculated each
+/// 0.5 s at most. The nearer end of one way is lost meanwhile.
+#[test]
+fn a_lost_link_is_routed_around_at_once_while_something_else_changes() {
+    let step = Duration::from_millis(10);
+    for seed in 0..20 {
+        let mut mesh = Mesh::new(seed, Config::default(), &[Family::V6]);
+        mesh.add_nodes(4);
+        for (a, b) in [(0, 1), (1, 3), (0, 2), (2, 3)] {
+            mesh.connect(a, b);
+        }
+        mesh.run_for(seconds(10));
+        let way = |mesh: &Mesh| {
+            let route = route(mesh, 0, mesh.originator(3, Family::V6).into()).unwrap();
+            [1, 2]
+                .into_iter()
+                .find(|&node| mesh.originator(node, Family::V6) == route.next_originator)
+                .unwrap()
+        };
+        let lost = way(&mesh);
+        let originator = mesh.originator(3, Family::V6);
+        mesh.cut(0, lost);
+        let mut since = None;
+        for number in 0..1000 {
+            if number % 10 == 0 {
+                let now = mesh.now();
+                mesh.act(3, |router| {
+                    router.reconfigure(now, announcing(originator, number))
+                });
+            }
+            mesh.run_for(step);
+            if !has_link(&mesh, 0, lost) {
+                since.get_or_insert(mesh.now());
+            }
+            if way(&mesh) != lost {
+                break;
+            }
+        }
+        let since = since.expect("the link is lost before its route changes");
+        let took = mesh.now() - since;
+        assert!(took <= Duration::from_millis(110), "seed {seed}: {took:?}");
+    }
+}
+
+/// Returns whether a router counts its link to another one as symmetric.
+fn has_link(mesh: &Mesh, node: NodeId, other: NodeId) -> bool {
+    let originator = Some(mesh.originator(other, Family::V6));
+    let links = mesh.router(node).unwrap().links();
+    links
+        .into_iter()
+        .any(|link| link.originator == originator && link.status == LinkStatus::Symmetric)
+}
+
+fn announcing(originator: IpAddr, number: u32) -> Config {
+    let attached = olsrv2::Attached {
+        prefix: format!("fd98:{number:x}::/64").parse().unwrap(),
+        distance: 1,
+        metric: Metric::MIN,
+    };
+    Config {
+        attached: vec![attached],
+        originator_v6: Some(originator.to_string().parse().unwrap()),
+        ..Config::default()
     }
 }
 

@@ -66,10 +66,7 @@ impl Pool {
         let whole = self.octets[usize::from(part.buffer.0)];
         self.octets_mut(other)[rest.clone()].copy_from_slice(&whole[rest.clone()]);
         let of = |buffer, range| Part { buffer, range };
-        Some([
-            of(part.buffer, part.range.start..middle),
-            of(other, rest),
-        ])
+        Some([of(part.buffer, part.range.start..middle), of(other, rest)])
     }
 
     /// Returns a buffer to the pool.
