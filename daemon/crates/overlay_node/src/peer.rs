@@ -14,6 +14,7 @@
 
 mod timing;
 
+use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
 
@@ -96,6 +97,8 @@ pub(crate) struct Peer {
     pub(crate) user: Option<UserId>,
     /// Its last beacon.
     pub(crate) beaconed: Option<Beacon>,
+    /// Where else its beacon came from, and when: one address for each of a few interfaces.
+    elsewhere: Vec<(Endpoint, Time)>,
     /// Whether it waits for a frame, whatever its content.
     pub(crate) owed: bool,
     session: Session,
@@ -127,6 +130,7 @@ impl Peer {
             version: None,
             user: session.user(),
             beaconed: None,
+            elsewhere: Vec::new(),
             owed: false,
             session,
             noise: None,

@@ -60,6 +60,68 @@ fn neighbours_whose_addresses_change_at_once_find_each_other() {
     }
 }
 
+/// Returns two nodes that talk, and hear each other's beacons on a second interface, too.
+fn pair_of_two_links(seed: u64) -> Mesh {
+    let habits = Habits {
+        beacons: Beacons::Send,
+        ..Habits::default()
+    };
+    let mut mesh = Mesh::new(2, seed, habits);
+    for station in [0, 1] {
+        mesh.hear(0, 1);
+        mesh.add_second(station, Beacons::Send);
+    }
+    let both = [(0, 1), (1, 0)];
+    assert_eq!(mesh.pairs_without_data(&both, SECOND * 20), []);
+    mesh.run(SECOND * 5);
+    mesh
+}
+
+/// Returns the longest outage in both directions when the link that a pair uses falls silent.
+fn outage_of_the_link_in_use(mesh: &mut Mesh) -> std::time::Duration {
+    let used = mesh.stations[0].node.peers(mesh.now).next().unwrap();
+    let is_first = used.interface == mesh.stations[0].interface;
+    let address = match is_first {
+        true => mesh.stations[0].link_address,
+        false => mesh.stations[0].second.unwrap().1,
+    };
+    mesh.outage((0, 1), SECOND * 10, |mesh| mesh.silent = vec![address])
+}
+
+#[test]
+fn another_link_to_a_neighbour_takes_over_within_a_second_again_and_again() {
+    for seed in 0..RUNS {
+        let mut mesh = pair_of_two_links(seed);
+        for round in 0..4 {
+            let outage = outage_of_the_link_in_use(&mut mesh);
+            assert!(
+                outage < MILLISECOND * 800,
+                "run {seed}, round {round}: {outage:?}"
+            );
+        }
+    }
+}
+
+/// Somebody repeats a neighbour's beacon from many addresses on another interface, where the neighbour is not.
+#[test]
+fn repeated_beacons_move_nobody_and_cost_one_handshake() {
+    let mut mesh = pair_of_two_links(1);
+    mesh.silence(1);
+    mesh.silent.push(mesh.stations[1].second.unwrap().1);
+    let (interface, now) = (mesh.stations[0].second.unwrap().0, mesh.now);
+    mesh.run(SECOND / 10);
+    let beacon = mesh.beacons[&1].clone();
+    for number in 1000..2000 {
+        let node = &mut mesh.stations[0].node;
+        node.receive_beacon(now, interface, &support::udp(number), &beacon);
+    }
+    mesh.run(SECOND * 2);
+    assert_eq!(mesh.stations[0].node.peers(mesh.now).count(), 2);
+    mesh.silent.clear();
+    let both = [(0, 1), (1, 0)];
+    assert_eq!(mesh.pairs_without_data(&both, SECOND * 3), []);
+}
+
 /// A broadcast may be lost, especially on radio.
 #[test]
 fn a_first_beacon_that_is_lost_is_soon_followed_by_another() {

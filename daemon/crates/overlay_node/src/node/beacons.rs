@@ -108,13 +108,32 @@ impl Node {
         }
     }
 
-    /// Handles a changed beacon of a known neighbour. One that is reached at another address stays there.
+    /// Begins a link at each other address from which a silent neighbour's beacon came. The first one that works takes
+    /// its place.
+    pub(super) fn try_elsewhere(&mut self, now: Time, number: usize) {
+        let timing = self.timing;
+        let peer = self.peers.get_mut(number);
+        let Some((beacon, elsewhere)) = peer.and_then(|peer| peer.take_elsewhere(now, &timing))
+        else {
+            return;
+        };
+        for (endpoint, _) in elsewhere {
+            if self.peers.at(&endpoint).is_none() {
+                self.begin_link(now, endpoint, &beacon);
+            }
+        }
+    }
+
+    /// Handles a beacon of a known neighbour. One that is reached at another address stays there, unless it is silent.
     fn meet_again(&mut self, now: Time, number: usize, endpoint: Endpoint, beacon: &Beacon) {
         let Some(peer) = self.peers.get(number) else {
             return;
         };
         if peer.endpoint != endpoint {
             if !peer.is_stale(now) || self.peers.at(&endpoint).is_some() {
+                if let Some(peer) = self.peers.get_mut(number) {
+                    peer.note_elsewhere(now, endpoint, beacon);
+                }
                 return;
             }
             self.peers.relocate(number, endpoint);
@@ -134,6 +153,12 @@ impl Node {
         if let Some(number) = there {
             self.peers.remove(number);
         }
+        self.begin_link(now, endpoint, beacon);
+        self.wake_at(now);
+    }
+
+    /// Adds a neighbour at an address without one. A handshake with it is due at once.
+    fn begin_link(&mut self, now: Time, endpoint: Endpoint, beacon: &Beacon) {
         let address = beacon.key.node_address().ok();
         let credential = Some(beacon.credential());
         let session = || Session::new(&self.local, beacon.key, credential, false, now).ok();
@@ -146,6 +171,5 @@ impl Node {
         let mut peer = Peer::new(session, endpoint, Origin::Beacon(now), now);
         peer.beaconed = Some(*beacon);
         self.peers.insert(peer);
-        self.wake_at(now);
     }
 }

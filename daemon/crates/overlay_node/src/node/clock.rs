@@ -54,8 +54,10 @@ impl Node {
     }
 
     fn check_peers(&mut self, now: Time) {
-        let numbers: Vec<_> = self.peers.iter().map(|(number, _)| number).collect();
-        for number in numbers {
+        for number in self.numbers() {
+            self.try_elsewhere(now, number);
+        }
+        for number in self.numbers() {
             self.check_peer(now, number);
             let next = self
                 .peers
@@ -63,6 +65,10 @@ impl Node {
                 .map(|peer| peer.wake_at(now, &self.timing));
             self.wake_at(next.unwrap_or(Time::MAX));
         }
+    }
+
+    fn numbers(&self) -> Vec<usize> {
+        self.peers.iter().map(|(number, _)| number).collect()
     }
 
     fn check_peer(&mut self, now: Time, number: usize) {

@@ -16,7 +16,7 @@ use crate::Time;
 const MAX_PEERS: usize = 256;
 
 /// Silence after which another link to the same node replaces a link.
-const MERGE_PATIENCE: Duration = Duration::from_secs(1);
+const MERGE_PATIENCE: Duration = Duration::from_millis(300);
 
 impl Node {
     pub(super) fn insert_stranger(

@@ -1,18 +1,22 @@
 //! When something is due for a neighbour: PINGs, its death, its return, handshakes.
 
+use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 
 use cryptoauth::noise::{self, Timestamp};
 use cryptoauth::{Local, SealError};
 use rand_core::CryptoRng;
 
-use super::{Due, Origin, Peer, FIRST_PAUSE, PINGS_BEFORE_RENEWAL, SET_UP_PATIENCE};
+use super::{Due, Endpoint, Origin, Peer, FIRST_PAUSE, PINGS_BEFORE_RENEWAL, SET_UP_PATIENCE};
 use crate::beacon::Beacon;
 use crate::config::Timing;
 use crate::Time;
 
 /// Unanswered PINGs before a neighbour counts as gone. A node that was suspended has sent none.
 const PINGS_BEFORE_DEATH: u32 = 3;
+/// Number of other addresses that are remembered for a neighbour.
+const ELSEWHERE_MAX: usize = 4;
 /// Time without a beacon after which a neighbour no longer counts as announced. cjdns nodes send one every 32 s.
 const BEACON_PATIENCE: Duration = Duration::from_secs(100);
 
@@ -124,6 +128,32 @@ impl Peer {
         } else {
             self.pings = self.pings.max(1);
         }
+    }
+
+    /// Records another address from which its beacon came. Only the last one of each interface counts: anybody can
+    /// repeat a beacon.
+    pub(crate) fn note_elsewhere(&mut self, now: Time, endpoint: Endpoint, beacon: &Beacon) {
+        if self.beaconed != Some(*beacon) || endpoint.interface == self.endpoint.interface {
+            return;
+        }
+        self.elsewhere.retain(|(other, at)| {
+            other.interface != endpoint.interface && now.saturating_sub(*at) < BEACON_PATIENCE
+        });
+        if self.elsewhere.len() < ELSEWHERE_MAX {
+            self.elsewhere.push((endpoint, now));
+        }
+    }
+
+    /// Returns its beacon and the other addresses, once, when it is up and several PINGs have had no answer in time.
+    pub(crate) fn take_elsewhere(
+        &mut self,
+        now: Time,
+        timing: &Timing,
+    ) -> Option<(Beacon, Vec<(Endpoint, Time)>)> {
+        let is_due = self.due(now, timing) != Due::Nothing;
+        let is_silent = self.up && self.pings >= PINGS_BEFORE_RENEWAL && is_due;
+        let beacon = self.beaconed.filter(|_| is_silent)?;
+        Some((beacon, mem::take(&mut self.elsewhere)))
     }
 
     /// Returns whether a handshake with it has taken too long.

@@ -90,6 +90,10 @@ pub struct Mesh {
     /// The pairs that hear each other.
     links: BTreeMap<(usize, usize), ()>,
     addresses: BTreeMap<LinkAddress, usize>,
+    /// The last beacon that each station sent.
+    pub beacons: BTreeMap<usize, Vec<u8>>,
+    /// What is sent to these addresses or by them is lost.
+    pub silent: Vec<LinkAddress>,
     queue: BinaryHeap<Reverse<Arrival>>,
     sequence: u64,
     next_address: u16,
@@ -156,6 +160,8 @@ impl Mesh {
             habits,
             links: BTreeMap::new(),
             addresses: BTreeMap::new(),
+            beacons: BTreeMap::new(),
+            silent: Vec::new(),
             queue: BinaryHeap::new(),
             sequence: 0,
             next_address: 0,
@@ -245,17 +251,28 @@ impl Mesh {
         self.connect_by(one, other, by, to);
     }
 
+    /// Adds a second interface to a node, if it has none.
+    pub fn add_second(&mut self, station: usize, beacons: Beacons) {
+        if self.stations[station].second.is_none() {
+            let (now, address) = (self.now, udp(self.next_address));
+            self.next_address += 1;
+            let node = &mut self.stations[station].node;
+            let interface = node.add_interface(now, &mut self.random, beacons);
+            self.stations[station].second = Some((interface, address));
+            self.addresses.insert(address, station);
+            self.flush(station);
+        }
+    }
+
+    /// Loses from now on what is sent to the first interface of a node or by it, and no longer what the others are.
+    pub fn silence(&mut self, station: usize) {
+        self.silent = vec![self.stations[station].link_address];
+    }
+
     /// Adds a second interface to two nodes, and connects the first to the second over them.
     pub fn connect_second(&mut self, one: usize, other: usize) {
         for station in [one, other] {
-            if self.stations[station].second.is_none() {
-                let (now, address) = (self.now, udp(self.next_address));
-                self.next_address += 1;
-                let node = &mut self.stations[station].node;
-                let interface = node.add_interface(now, &mut self.random, Beacons::Off);
-                self.stations[station].second = Some((interface, address));
-                self.addresses.insert(address, station);
-            }
+            self.add_second(station, Beacons::Off);
         }
         let [by, to] = [one, other].map(|station| self.stations[station].second.unwrap());
         self.connect_by(one, other, by.0, to.1);
@@ -456,6 +473,9 @@ impl Mesh {
             return;
         }
         let from = self.stations[station].address_at(by);
+        if self.silent.contains(&from) || self.silent.contains(&to) {
+            return;
+        }
         let at = self.now + self.habits.latency;
         self.queue
             .push(Reverse((at, self.sequence, to, from, octets.to_vec())));
@@ -465,15 +485,27 @@ impl Mesh {
     /// Delivers beacons at once. They are lost only if other datagrams are.
     fn broadcast(&mut self, station: usize, by: InterfaceId, octets: &[u8]) {
         let from = self.stations[station].address_at(by);
-        let now = self.now;
+        self.beacons.insert(station, octets.to_vec());
+        let (now, is_second) = (self.now, by != self.stations[station].interface);
         for other in self.alive() {
             let loss = self.habits.loss;
             let is_lost = loss > 0 && self.random.0.u32(..loss) == 0;
-            if self.hears(station, other) && !is_lost && other != station {
-                let Station {
-                    node, interface, ..
-                } = &mut self.stations[other];
-                node.receive_beacon(now, *interface, &from, octets);
+            let receiver = &mut self.stations[other];
+            let first = (receiver.interface, receiver.link_address);
+            let end = if is_second {
+                receiver.second
+            } else {
+                Some(first)
+            };
+            let end =
+                end.filter(|(_, to)| ![from, *to].iter().any(|one| self.silent.contains(one)));
+            if let Some((interface, _)) = end.filter(|_| !is_lost && other != station) {
+                if self
+                    .links
+                    .contains_key(&(station.min(other), station.max(other)))
+                {
+                    receiver.node.receive_beacon(now, interface, &from, octets);
+                }
             }
         }
     }
