@@ -22,6 +22,7 @@ from tests.lab.net.traffic import udp_socket
 from tests.lab.node.options import Options
 from tests.lab.node.routers import TextInterface
 from tests.lab.observe.capture import Capture
+from tests.lab.observe.overlay_control import OverlayControl
 
 FIRST, SECOND = "eth1", "eth2"
 """The uplinks of b; c has the first one alone."""
@@ -76,6 +77,13 @@ class Islands:
             if one["link_status"] == "symmetric" and one["domain_metric_out_raw"] < _NEW * one["domain_metric_in_raw"]
         }
         return {path for path in range(PATHS) if device(there, path) in proven}
+
+    def overlay_path(self) -> int:
+        """Return the path by which the overlay of b has c as its neighbour."""
+        c = str(self.lab["c"].address)
+        with OverlayControl(self.lab["b"].overlay_socket) as control:
+            (used,) = [one["interface"] for one in control.status["peers"] if one["address"] == c]
+        return [device("c", path) for path in range(PATHS)].index(used.removeprefix("ethernet "))
 
     def add_ipv6(self) -> None:
         """Give the second uplink of b IPv6, with a default route: a way for all that no rule stops."""
