@@ -16,6 +16,7 @@ from meshsec.core.policy.policy import Policy
 from meshsec.core.trust import card as cards
 from meshsec.core.values.islands import InternetLink
 from meshsec.core.values.model import ChildSpec, EspBackend
+from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
 from tests.lab.islands import FIRST, PUBLIC, SECOND, Flooding, Islands, islands
 from tests.lab.net import traffic
@@ -97,7 +98,7 @@ def test_a_second_uplink_takes_over_when_the_first_falls_silent(mesh: Islands) -
     ends = mesh.lab["a"], mesh.lab["d"]
     before = spis(*ends)
     try:
-        assert max(_pauses(mesh, mesh.uplinks["nat"].cut)) <= TAKEN_OVER
+        assert max(_pauses(mesh, mesh.uplinks["nat"].cut)) <= patient(TAKEN_OVER)
         assert spis(*ends) == before
     finally:
         mesh.uplinks["nat"].fix()
@@ -106,7 +107,7 @@ def test_a_second_uplink_takes_over_when_the_first_falls_silent(mesh: Islands) -
 def test_a_second_uplink_takes_over_when_the_first_loses_its_carrier(mesh: Islands) -> None:
     router = mesh.uplinks["b-nat"].ends[1]
     try:
-        assert max(_pauses(mesh, router.down)) <= TAKEN_OVER
+        assert max(_pauses(mesh, router.down)) <= patient(TAKEN_OVER)
     finally:
         router.up()
 
@@ -275,7 +276,7 @@ def test_either_uplink_takes_over_for_the_overlay(overlay: Islands) -> None:
         number = overlay.overlay_path()
         used = overlay.uplinks[BEGINS[number]]
         try:
-            assert max(_pauses(overlay, used.cut)) <= TAKEN_OVER
+            assert max(_pauses(overlay, used.cut)) <= patient(TAKEN_OVER)
             assert overlay.overlay_path() != number
         finally:
             used.fix()

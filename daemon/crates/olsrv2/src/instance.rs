@@ -14,8 +14,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use nhdp::{
-    Changes, Family, Hello, InterfaceId, LinkId, MessageTimer, NeighbourId, Params, Refresh,
-    Rejected, Time,
+    Changes, Family, Hello, InterfaceId, LinkId, MessageTimer, NeighbourId, Refresh, Rejected, Time,
 };
 use rfc5444::{Metric, Prefix};
 
@@ -34,15 +33,11 @@ use crate::topology::{Outcome, Topology};
 use crate::view::{LinkView, NeighbourView};
 
 use origination::first_numbers;
-use timing::tc_pace;
+use timing::{params, tc_pace};
 
 /// How often changes of the neighbourhood are processed, at once and per second: MPR selection and the views of
 /// hundreds of links are too expensive for every packet that invents neighbours.
 const SETTLEMENTS: (u32, u32) = (64, 20);
-
-/// Time after a calculation of routes in which a changed link of the router's own waits for the next one. Other changes
-/// wait longer while they go on.
-const LINK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Shortest time between two disbelieved messages that are sent to the router named as their originator.
 const SHOW_INTERVAL: Duration = Duration::from_secs(1);
@@ -391,18 +386,9 @@ impl Instance {
             self.trigger_tc(ctx);
         }
         self.publish(ctx);
-        if changes.statuses.is_empty() {
-            self.routing.request(ctx.now);
-        } else {
-            self.routing.hasten(ctx.now, LINK_PAUSE);
+        match changes.statuses.is_empty() {
+            true => self.routing.request(ctx.now),
+            false => self.routing.hasten(ctx.now),
         }
-    }
-}
-
-fn params(config: &Config) -> Params {
-    Params {
-        hold_time: config.timing.hello_validity,
-        max_links: config.limits.links,
-        max_two_hops: config.limits.two_hops,
     }
 }

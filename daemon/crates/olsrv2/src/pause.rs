@@ -4,6 +4,9 @@ use core::time::Duration;
 
 use nhdp::Time;
 
+/// Longest pause before a calculation that is urgent.
+const URGENT: Duration = Duration::from_millis(100);
+
 /// A calculation that is asked for more often than it should run. After a quiet time it runs at once; while requests
 /// continue, the pauses grow.
 #[derive(Debug, Default)]
@@ -20,9 +23,9 @@ impl Paused {
         self.due.get_or_insert(allowed.max(now));
     }
 
-    /// Asks for the calculation as soon as `least` after the last one, however long the pauses are.
-    pub(crate) fn hasten(&mut self, now: Time, least: Duration) {
-        let allowed = self.last.map_or(now, |last| last + least).max(now);
+    /// Asks for the calculation [`URGENT`] after the last one at the latest, however long the pauses are.
+    pub(crate) fn hasten(&mut self, now: Time) {
+        let allowed = self.last.map_or(now, |last| last + URGENT).max(now);
         self.due = Some(self.due.map_or(allowed, |due| due.min(allowed)));
     }
 
@@ -102,7 +105,7 @@ mod tests {
     #[test]
     fn what_is_urgent_waits_for_its_own_pause_alone_and_puts_nothing_off() {
         let (mut paused, mut now) = (Paused::default(), Time::from_secs(7));
-        paused.hasten(now, 10 * MIN);
+        paused.hasten(now);
         assert_eq!(paused.due(), Some(now));
         for _ in 0..9 {
             paused.request(now);
@@ -112,12 +115,10 @@ mod tests {
         let later = now + MIN;
         paused.request(later);
         assert_eq!(paused.due(), Some(now + MAX));
-        paused.hasten(later, 10 * MIN);
-        assert_eq!(paused.due(), Some(now + 10 * MIN));
-        paused.hasten(later, MAX);
-        assert_eq!(paused.due(), Some(now + 10 * MIN));
-        paused.hasten(now + MAX, 10 * MIN);
-        assert_eq!(paused.due(), Some(now + 10 * MIN));
+        paused.hasten(later);
+        assert_eq!(paused.due(), Some(now + URGENT));
+        paused.hasten(now + MAX);
+        assert_eq!(paused.due(), Some(now + URGENT));
     }
 
     #[test]

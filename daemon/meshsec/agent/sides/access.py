@@ -177,19 +177,9 @@ class AccessSide:
         elif before is not None and before.node == self._own:
             self._leaving |= dict.fromkeys(before.addresses, now + LINGER)
             self._handing |= dict.fromkeys(client.addresses, (client.node, now + HANDING))
-            self._has_left(client.mac)
+            if self._access_point is not None:
+                _has_left(client.mac, self._access_point)
         self._dirty.set()
-
-    def _has_left(self, mac: str) -> None:
-        """Tell the access point, which would take a client that comes back for present and ask it first for a second.
-
-        See IEEE 802.11-2020, section 11.13. A client leaves without a word when it walks.
-        """
-        if self._access_point is not None:
-            try:
-                hostapd.forget(self._access_point, mac)
-            except hostapd.HostapdError as error:
-                _log.warning("access: %s", error)
 
     def _moved(self, mac: str, number: int, flows: list[Flow]) -> None:
         client = self.clients.of(mac)
@@ -306,3 +296,14 @@ class AccessSide:
         if problem and problem != self.failures.get(name):
             _log.warning("access: %s", problem)
         self.failures[name] = problem
+
+
+def _has_left(mac: str, access_point: Path) -> None:
+    """Tell an access point, which would take a client that comes back for present and ask it first, for a second.
+
+    See IEEE 802.11-2020, section 11.13. A client that walks leaves without a word.
+    """
+    try:
+        hostapd.forget(access_point, mac)
+    except hostapd.HostapdError as error:
+        _log.warning("access: %s", error)

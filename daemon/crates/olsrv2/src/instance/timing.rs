@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use nhdp::{InterfaceId, Pace};
+use nhdp::{InterfaceId, Pace, Params};
 
 use super::Context;
 use crate::config::{Config, HelloTiming};
@@ -18,6 +18,15 @@ impl Context<'_> {
     pub(super) fn hello_pace(&self, interface: InterfaceId) -> Pace {
         let interval = self.hello_timing(interface).interval;
         pace(self.config, interval, self.config.timing.hello_min_interval)
+    }
+}
+
+/// The times of the neighbourhood.
+pub(super) fn params(config: &Config) -> Params {
+    Params {
+        hold_time: config.timing.hello_validity,
+        max_links: config.limits.links,
+        max_two_hops: config.limits.two_hops,
     }
 }
 
