@@ -28,7 +28,7 @@ SILENCE = 1.0
 
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[Roaming]:
-    with roaming("hostile", clients=MOST) as made:
+    with roaming("hostile", clients=MOST, ports=["ap1", "ap2", "ap3"]) as made:
         made.join("a")
         yield made
 
@@ -78,6 +78,22 @@ def test_a_client_cannot_take_an_address_of_another_nor_the_gateways(mesh: Roami
         wait_arrivals(flow, 10)
 
 
+def test_a_client_that_asks_by_dhcp_for_many_others_takes_nothing(mesh: Roaming) -> None:
+    """A station of an access point has one MAC address; in what it asks it may name any, and any identifier."""
+    a, stranger = mesh.lab["a"], Station.create(mesh.lab, 3, "a", "b")
+    stranger.move("a")
+    dropped = _foreign(mesh)
+    frame = Ether(src=stranger.mac, dst="ff:ff:ff:ff:ff:ff")
+    for number in range(200):
+        stranger.send_frame(bytes(frame / _discovery(stranger.mac, number.to_bytes(4))))
+        stranger.send_frame(bytes(frame / _discovery(f"02:00:00:01:00:{number:02x}")))
+    assert stranger.ask_dhcp(a.directory)
+    assert _foreign(mesh) >= dropped + 100
+    assert len([one for one in _leases(mesh) if stranger.mac in one]) == 1
+    assert not [one for one in _leases(mesh) if "02:00:00:01:00:" in one]
+    assert not [one for one in a.control.ask("clients")["clients"] if one["mac"].startswith("02:00:00:01:00:")]
+
+
 def test_many_clients_at_once_take_nothing_from_those_who_are_there(mesh: Roaming, hostile: Station) -> None:
     """Each forged one asks for an address in a frame, and by DHCP."""
     for number in range(500):
@@ -93,14 +109,25 @@ def test_many_clients_at_once_take_nothing_from_those_who_are_there(mesh: Roamin
     assert mesh.station.ask_dhcp(a.directory) in mesh.station.addresses(4)
     with mesh.flow(4, 7062) as flow:
         wait_arrivals(flow, 10)
+    assert len(_leases(mesh)) <= 4 * MOST
+
+
+def _foreign(mesh: Roaming) -> int:
+    listed = mesh.lab["a"].run("nft", "-j", "list", "counter", "inet", "meshsec_access", "foreign_source").stdout
+    return int(next(one["counter"]["packets"] for one in json.loads(listed)["nftables"] if "counter" in one))
+
+
+def _leases(mesh: Roaming) -> list[str]:
+    a = mesh.lab["a"]
     leases = (a.run_directory.with_name(f"{a.run_directory.name}-access") / "leases").read_text(encoding="ascii")
-    assert len([line for line in leases.splitlines() if not line.startswith("duid")]) <= 4 * MOST
+    return [line for line in leases.splitlines() if not line.startswith("duid")]
 
 
-def _discovery(mac: str) -> Packet:
+def _discovery(mac: str, identifier: bytes = b"") -> Packet:
     """Return a request that is answered with an address at once (RFC 4039)."""
     asked = BOOTP(chaddr=bytes.fromhex(mac.replace(":", "")), xid=int.from_bytes(os.urandom(4)))
-    options = DHCP(options=[("message-type", "discover"), (80, b""), "end"])
+    named = [("client_id", b"\x00" + identifier)] if identifier else []
+    options = DHCP(options=[("message-type", "discover"), (80, b""), *named, "end"])
     return IP(src="0.0.0.0", dst="255.255.255.255") / UDP(sport=68, dport=67) / asked / options  # noqa: S104
 
 

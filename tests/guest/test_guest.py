@@ -84,6 +84,7 @@ def _command(kernel: str, claims: tuple[str, ...]) -> str:
     preemptible = {"rt": "PREEMPT_RT", "generic": "PREEMPT_DYNAMIC"}[kernel]
     return f"""\
 uname -v | grep -qw {preemptible} || {{ echo "not the kernel {kernel}"; exit 1; }}
+modprobe tun
 mkdir -p build/artifacts
 mount --bind /results build/artifacts
 export {VARIABLE}={PATIENCE}

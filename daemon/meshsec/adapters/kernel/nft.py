@@ -95,13 +95,14 @@ async def entries_of(table: str) -> list[dict[str, Any]]:
 
 
 def settled_entries(entries: list[dict[str, Any]]) -> list[str]:
-    """Return the listing without what changes by itself: handles, counters and nft's version."""
+    """Return the listing without what changes by itself: handles, counters, elements that expire and nft's version."""
     return [json.dumps(_settled(entry), sort_keys=True) for entry in entries if "metainfo" not in entry]
 
 
 def _settled(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _settled(part) for key, part in value.items() if key not in {"handle", "packets", "bytes"}}
+        changing = {"handle", "packets", "bytes"} | ({"elem"} if "timeout" in value else set())
+        return {key: _settled(part) for key, part in value.items() if key not in changing}
     if isinstance(value, list):
         return [_settled(part) for part in value]
     return value

@@ -1,7 +1,8 @@
 """The table of the clients' side of an access node: who may send from which address, and what reaches whom (nft(8)).
 
-Theory of operation. A client sends only from addresses that belong to it (RFC 6620, RFC 7039); the sets say which. Of
-what it sends to the node itself only DHCP, DNS, ICMP and neighbour discovery pass. What goes from client to client
+Theory of operation. A client sends only from addresses that belong to it (RFC 6620, RFC 7039); the sets say which. By
+DHCP it asks for itself alone: who may name others as the asking client (chaddr) could take all leases, and have
+meshsecd serve clients that do not exist. The name must be the source of a frame that came in the last minutes. Of what it sends to the node itself only DHCP, DNS, ICMP and neighbour discovery pass. What goes from client to client
 passes through the node's routes, so that the same rules judge it: the bridge's ports are isolated from each other.
 
 A flow to the outside stays with its gateway while the client moves, because the former node says which that is. It gets
@@ -24,6 +25,11 @@ _FAMILIES = {4: "ip", 6: "ip6"}
 _FLOW = "ipv{0}_addr . ipv{0}_addr . inet_proto . inet_service . inet_service"
 _KEY = "{0} saddr . {0} daddr . meta l4proto . th sport . th dport"
 _ON_LINK = "ip6 saddr fe80::/10 ip6 daddr { fe80::/10, ff02::/16 }"
+_ASKS = (
+    "udp dport 67 update @asks { @ll,48,48 }",
+    'udp dport 67 @th,288,48 != @asks counter name "foreign_source" drop',
+)
+"""The frame's source, and the first six octets of chaddr behind the UDP header (RFC 2131, section 2)."""
 _TO_NODE = (
     "udp dport { 53, 67, 547 } accept",
     "tcp dport 53 accept",
@@ -44,6 +50,7 @@ def render(networks: Iterable[Network], *, isolated: bool) -> str:
             "  counter foreign_source { }",
             "  counter to_node { }",
             "  counter between_clients { }",
+            "  set asks { typeof @ll,48,48; size 1024; flags dynamic,timeout; timeout 5m; }",
             "  set bound4 { type ether_addr . ipv4_addr; }",
             "  set bound6 { type ether_addr . ipv6_addr; }",
             *(f"  map moved{version} {{ type {_FLOW.format(version)} : mark; }}" for version in _FAMILIES),
@@ -52,6 +59,7 @@ def render(networks: Iterable[Network], *, isolated: bool) -> str:
                 [
                     "type filter hook prerouting priority raw - 5; policy accept;",
                     f'iifname != "{DEVICE}" accept',
+                    *_ASKS,
                     "ether saddr . ip saddr @bound4 accept",
                     "ether saddr . ip6 saddr @bound6 accept",
                     "ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept",

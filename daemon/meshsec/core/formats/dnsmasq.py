@@ -38,6 +38,8 @@ def _ipv4(access: AccessSettings, hosts: str, run: str) -> Iterator[str]:
     first, last = network.network_address + 2, network.broadcast_address - 1
     yield f"dhcp-range={first},{last},{network.netmask},{LEASE}"
     yield from ("dhcp-authoritative", f"dhcp-lease-max={_leases(access, network)}", "dhcp-rapid-commit")
+    # A client is known by its MAC address: one that says it is many takes one lease.
+    yield "dhcp-ignore-clid"
     yield from (f"dhcp-hostsdir={hosts}", f"dhcp-leasefile={run}/leases")
     yield f"dhcp-option=option:router,{network.network_address + 1}"
     yield f"dhcp-option=option:dns-server,{_resolvers(access, 4, str(network.network_address + 1))}"
