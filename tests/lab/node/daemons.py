@@ -68,12 +68,20 @@ class Daemons:
             self._by_kind["clients"] = self._daemon("clients", [*_meshsecd(options, config), "--hear-clients"])
             self._by_kind["dnsmasq"] = self._dnsmasq(export("dnsmasq"))
 
+    @property
+    def beside_dnsmasq(self) -> Path:
+        """Where dnsmasq keeps its leases, as in its unit."""
+        return self._sockets.with_name(f"{self._sockets.name}-access")
+
     def _dnsmasq(self, config: Path) -> Daemon:
-        """It has its leases where its unit keeps them: beside the directory of the sockets."""
-        self._sockets.with_name(f"{self._sockets.name}-access").mkdir(exist_ok=True)
+        """Beside its leases is the node's ``resolv.conf``, which is empty."""
+        beside = self.beside_dnsmasq
+        beside.mkdir(exist_ok=True)
+        (beside / "resolv.conf").touch()
         (self._sockets / "access").mkdir(exist_ok=True)
         argv = [programs.dnsmasq(), "--keep-in-foreground", "--user=root", f"--conf-file={config}"]
-        return self._daemon("dnsmasq", [*argv, "--pid-file="], notifies=False)
+        argv += [f"--resolv-file={beside / 'resolv.conf'}", "--pid-file="]
+        return self._daemon("dnsmasq", argv, notifies=False)
 
     def _ike(self, options: Options, export: Export) -> dict[str, Daemon]:
         if suite := options.libreswan:

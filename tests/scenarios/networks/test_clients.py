@@ -4,12 +4,19 @@ The mesh is that of ``tests/lab/roaming.py``: access nodes a and b with the rela
 """
 
 import json
+import socket
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
 
+from tests.lab.basics import programs
+from tests.lab.basics.patience import patient
+from tests.lab.basics.waiting import wait_until
 from tests.lab.gateways import OUTSIDE4, OUTSIDE6
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
@@ -19,6 +26,8 @@ from tests.lab.observe.schemas import schema
 from tests.lab.roaming import Roaming, Station, roaming
 from tests.scenarios.expectations import assert_nothing_clear, captured, wait_no_drift
 
+NAMED = "9.9.9.9"
+"""The address of a name outside. dnsmasq hands on no private one, nor one of the examples of RFC 5737."""
 LARGE = 2_000_000
 """Bytes: a path MTU that is wrong by one header stalls the transfer."""
 OUTAGE = 1.0
@@ -69,7 +78,7 @@ def test_a_stream_to_the_outside_goes_on_while_the_client_moves_and_relays_see_e
                 wait_arrivals(flow, 50)
     assert_nothing_clear(captures)
     assert captures["r"].counts[Kind.ESP] > 0
-    assert max(flow.result.longest_gap for flow in flows) < OUTAGE, [flow.summary() for flow in flows]
+    assert max(flow.result.longest_gap for flow in flows) < patient(OUTAGE), [flow.summary() for flow in flows]
 
 
 @pytest.mark.parametrize("version", [4, 6])
@@ -104,6 +113,7 @@ def test_a_client_talks_with_a_camera_behind_another_node_wherever_it_is(at_a: R
         with Flow(watching, filmed, port=7056) as orders:
             wait_arrivals(orders, 20)
     assert_nothing_clear(captures)
+    assert film.result.longest_gap < patient(OUTAGE), film.summary()
 
 
 def test_a_client_keeps_its_addresses_when_its_node_dies(at_a: Roaming) -> None:
@@ -137,7 +147,7 @@ def test_clients_stay_connected_while_meshsecd_is_away_and_are_known_to_the_next
         own = at_a.own(at_a.station)
         a.wait_for("the client is known again", lambda: set(at_a.known("a", at_a.station)) >= own, 60)
         wait_arrivals(flow, 50)
-    assert flow.result.longest_gap < OUTAGE, flow.summary()
+    assert flow.result.longest_gap < patient(OUTAGE), flow.summary()
 
 
 def test_what_people_are_shown(at_a: Roaming, other: Station) -> None:
@@ -179,13 +189,43 @@ def test_who_does_not_hear_clients_says_so(at_a: Roaming) -> None:
     a.wait_for("no problem", lambda: not a.control.ask("clients")["problems"], 60)
 
 
-def test_names_are_resolved_and_nothing_else_of_the_node_is_open(at_a: Roaming) -> None:
+@pytest.fixture
+def resolver(mesh: Roaming) -> Iterator[None]:
+    """Run a resolver outside, which node a asks: it knows one address for all names of ``example``."""
+    (mesh.lab["a"].daemons.beside_dnsmasq / "resolv.conf").write_text(f"nameserver {OUTSIDE6}\n", "ascii")
+    argv = [programs.dnsmasq(), "--keep-in-foreground", "--user=root", "--conf-file=/dev/null", "--pid-file="]
+    argv += ["--no-resolv", "--no-hosts", "--bind-interfaces", f"--listen-address={OUTSIDE6}"]
+    argv += [f"--address=/example/{NAMED}"]
+    with subprocess.Popen(["ip", "netns", "exec", mesh.outside, *argv], stderr=subprocess.DEVNULL) as process:
+        yield
+        process.kill()
+
+
+@pytest.mark.parametrize(("version", "node"), [(4, "10.130.0.1"), (6, "fd12:3456:789a:1::1")])
+def test_names_are_resolved_outside_and_protected_on_the_way(
+    at_a: Roaming, resolver: None, version: int, node: str
+) -> None:
+    question = bytes.fromhex("000101000001000000000000") + f"\x02w{version}\x07example\0\0\x01\0\x01".encode("ascii")
+    with captured(at_a.lab, "names") as captures, traffic.udp_socket(*at_a.station.end(version)) as asking:
+        asking.settimeout(1)
+        answers = partial(_asked, asking, question, node)
+        answer = wait_until("an address for the name", answers, [], 30)
+    assert answer.endswith(ip_address(NAMED).packed)
+    assert_nothing_clear(captures)
+    assert captures["a"].counts[Kind.ESP] > 0
+
+
+def _asked(asking: socket.socket, question: bytes, node: str) -> bytes | None:
+    """Return an answer that has an address."""
+    asking.sendto(question, (node, 53))
+    with suppress(TimeoutError):
+        answer = asking.recv(512)
+        return answer if answer[6:8] != bytes(2) else None
+    return None
+
+
+def test_nothing_else_of_the_node_is_open(at_a: Roaming) -> None:
     station, a = at_a.station, at_a.lab["a"]
-    question = bytes.fromhex("0001010000010000000000000776657273696f6e0462696e640000100003")  # version.bind, CHAOS
-    with traffic.udp_socket(*station.end(4)) as asking:
-        asking.settimeout(30)
-        asking.sendto(question, ("10.130.0.1", 53))
-        assert asking.recv(512)[:2] == question[:2]
     before = dropped(at_a, "to_node")
     for target in ("10.130.0.1", a.address):
         assert traffic.send(station.end(6 if ":" in target else 4), target, port=7056) == 5

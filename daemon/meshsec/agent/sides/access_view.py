@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from meshsec.agent.sides.access import AccessSide
+from meshsec.core.config.access_settings import CLIENTS_MAX
 from meshsec.core.explain.findings import Check, Level
 
 SILENT = 15.0
@@ -25,7 +26,11 @@ def checks(side: AccessSide) -> list[Check]:
         return []
     if found := problems(side):
         return [Check("clients", Level.WARN, "; ".join(found), "`meshsec clients`, docs/guide/access.md")]
-    return [Check("clients", Level.OK, f"{len(side.clients.served)} here, {side.settings.clients} at most")]
+    here, most = len(side.clients.served), side.settings.clients
+    if here >= most:
+        fix = f"raise `clients` of [access], at most {CLIENTS_MAX}, or add an access node"
+        return [Check("clients", Level.WARN, f"{here} here, and this node serves no more: who comes is refused", fix)]
+    return [Check("clients", Level.OK, f"{here} here, {most} at most")]
 
 
 def view(side: AccessSide) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 Theory of operation. A client sends only from addresses that belong to it (RFC 6620, RFC 7039); the sets say which. By
 DHCP it asks for itself alone: who may name others as the asking client (chaddr) could take all leases, and have
-meshsecd serve clients that do not exist. The name must be the source of a frame that came in the last minutes. Of what it sends to the node itself only DHCP, DNS, ICMP and neighbour discovery pass. What goes from client to client
-passes through the node's routes, so that the same rules judge it: the bridge's ports are isolated from each other.
+meshsecd serve clients that do not exist. The name must be the source of a frame that came in the last minutes. Of what
+it sends to the node itself only DHCP, DNS, ICMP and neighbour discovery pass. What goes from client to client passes
+through the node's routes, so that the same rules judge it: the bridge's ports are isolated from each other.
 
 A flow to the outside stays with its gateway while the client moves, because the former node says which that is. It gets
 the gateway's mark before the table of flows sees it (``nft_flows``).
