@@ -141,7 +141,7 @@ def test_status_is_fine_when_all_in_reach_are_protected(meshsec: Meshsec, daemon
     assert result.exit_code == 0
     assert [peer["state"] for peer in validated(result, "meshsec-status-1")["peers"]] == ["protected", "no-route"]
     table = meshsec("status").stdout
-    assert all(text in table for text in ("n2", "protected", "fe80::1%mesh0", "ipsec", "no-route", "rules: in force"))
+    assert all(text in table for text in ("n2", "protected", "ipsec", "no-route", "rules: in force"))
 
 
 def lose_sa(driver: Driver) -> None:
@@ -195,7 +195,7 @@ def test_traffic_of_one_direction_is_told_and_is_no_fault(meshsec: Meshsec, daem
     daemon.driver.tell(QuietSeen({"n2": Quiet(daemon.driver.now - 20, answers=True)}))
     result = meshsec("status")
     assert result.exit_code == 0
-    assert "its IKE daemon answers" in result.stdout
+    assert "its IKE daemon answers" in " ".join(result.stdout.split())
     (peer, other) = validated(meshsec("status", "--json"), "meshsec-status-1")["peers"]
     assert (peer["quiet"]["answers"], other["quiet"]) == (True, None)
 
