@@ -20,7 +20,7 @@ from meshsec.core.explain.findings import AccessPointFacts, Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.islands.paths import is_path
 from meshsec.core.values.ike_daemon import IkeDaemon
-from meshsec.core.values.model import Address, Card, DataPlane
+from meshsec.core.values.model import Address, Card, DataPlane, Neighbour
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +65,7 @@ async def collect(sides: Sides) -> Facts:
         mtus={name: mtus.get(name) for name in interfaces},
         down=[name for name in interfaces if name in links and not links[name].up],
         no_carrier=[name for name in interfaces if name in links and links[name].up and not links[name].carrier],
+        neighbours=None if sides.routing.down_reason else _neighbours(sides),
         trust_problems=sides.trust.problems,
         ipv4_doubts=sides.trust.ipv4_doubts,
         bypass=[f"{one} ({one.reason})" for one in sides.driver.engine.known.policy.bypass],
@@ -204,6 +205,27 @@ def _failed(sides: Sides) -> list[str]:
 def _last_reason(channel: Channel) -> str:
     failure = channel.attempt.last_failure
     return failure.diagnosis.meaning if failure else channel.reason
+
+
+def _neighbours(sides: Sides) -> dict[str, bool]:
+    return named(sides.routing.topology.neighbours, sides.driver.engine.known.channels())
+
+
+def named(neighbours: Iterable[Neighbour], channels: Iterable[Channel]) -> dict[str, bool]:
+    """Return whether the link with each neighbour is symmetric, by the peer's name or the neighbour's address.
+
+    A neighbour of both IP versions is listed twice; it hears this node if it does so by one of them.
+    """
+    titles = {}
+    for channel in channels:
+        if channel.card:
+            addresses = (channel.card.address, channel.card.locator, channel.card.ipv4)
+            titles.update(dict.fromkeys(addresses, channel.title))
+    found: dict[str, bool] = {}
+    for one in neighbours:
+        name = titles.get(one.originator, str(one.originator))
+        found[name] = found.get(name, False) or one.symmetric
+    return found
 
 
 def _announced_instead(sides: Sides) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from meshsec.core.explain import copied_keys, input_doctor, peers_doctor, radio_doctor, wall_doctor
+from meshsec.core.explain import copied_keys, input_doctor, neighbours_doctor, peers_doctor, radio_doctor, wall_doctor
 from meshsec.core.explain.findings import Check, Facts, Level, judged
 from meshsec.core.networks.mtu import OVERLAY, OVERLAY_LEAST
 from meshsec.core.values.model import EspBackend
@@ -265,6 +265,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _interfaces,
     radio_doctor.radios,
     radio_doctor.access_point,
+    neighbours_doctor.neighbours,
     peers_doctor.authentication,
     peers_doctor.failed,
     peers_doctor.lost,

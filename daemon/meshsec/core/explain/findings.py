@@ -153,6 +153,9 @@ class Facts:
     """Mesh interfaces that are not up."""
     no_carrier: Sequence[str] = ()
     """Mesh interfaces that are up and have no link."""
+    neighbours: Mapping[str, bool] | None = None
+    """Whether each neighbour and this node hear each other, by the peer's name or, for others, the address. None while
+    the routing daemon does not answer."""
     doubled: Sequence[str] = ()
     """Peers of which one has an SA while another asks for one again and again."""
     contested: Sequence[str] = ()
