@@ -206,6 +206,39 @@ def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str
     jsonschema.validate(shown, SCHEMA)
 
 
+def names(*card_names: tuple[str, str]) -> list[Check]:
+    facts = replace(SOUND, own_name="hut", card_names=set(card_names))
+    return [one for one in examine(facts) if one.name == "peers' names"]
+
+
+def test_a_peer_that_is_called_otherwise_here_is_reported_and_no_fault() -> None:
+    assert names(("boat", "boat"), ("ship", "ship")) == []
+    (check,) = names(("boat", "raft"), ("ship", "ship"))
+    assert (check.level, check.fix) == (Level.OK, "")
+    assert check.found == "called otherwise on this node: boat (on its card: raft)"
+
+
+@pytest.mark.parametrize(
+    ("card_names", "called"),
+    [
+        ([("boat", "ship"), ("ship", "ship")], ["peer ship"]),
+        ([("boat", "ship"), ("raft", "ship")], ["peer raft", "peer boat"]),
+        ([("boat", "ship"), ("ship", "boat")], ["peer ship", "peer boat"]),
+        ([("boat", "hut")], ["this node"]),
+        ([("boat", "hut"), ("hut", "raft")], ["this node and peer hut", None]),
+    ],
+)
+def test_cards_that_may_be_mixed_up_are_named_with_the_comparison_that_tells(
+    card_names: list[tuple[str, str]], called: list[str | None]
+) -> None:
+    checks = names(*card_names)
+    wrong = [one for one in called if one]
+    assert [one.level for one in checks] == [Level.WARN] * len(wrong)
+    for check, who in zip(checks, wrong, strict=True):
+        assert f"and so is {who} called" in check.found
+        assert "`meshsec peer verify " in check.fix
+
+
 def neighbours(**facts: Any) -> list[Check]:
     return [one for one in examine(replace(SOUND, **facts)) if one.name == "neighbours"]
 

@@ -20,7 +20,7 @@ from meshsec.core.explain.findings import AccessPointFacts, Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.islands.paths import is_path
 from meshsec.core.values.ike_daemon import IkeDaemon
-from meshsec.core.values.model import Address, Card, DataPlane, Neighbour
+from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Address, Card, DataPlane, Neighbour
 
 _log = logging.getLogger(__name__)
 
@@ -68,6 +68,8 @@ async def collect(sides: Sides) -> Facts:
         neighbours=None if sides.routing.down_reason else _neighbours(sides),
         trust_problems=sides.trust.problems,
         ipv4_doubts=sides.trust.ipv4_doubts,
+        own_name=sides.start.card.name,
+        card_names={(_plain(one.name), one.card.name) for one in sides.trust.peers.values()},
         bypass=[f"{one} ({one.reason})" for one in sides.driver.engine.known.policy.bypass],
         closed_by_doubt=sides.driver.engine.known.rules.closed_by_doubt,
         config_problem=sides.configuration.problem,
@@ -205,6 +207,11 @@ def _failed(sides: Sides) -> list[str]:
 def _last_reason(channel: Channel) -> str:
     failure = channel.attempt.last_failure
     return failure.diagnosis.meaning if failure else channel.reason
+
+
+def _plain(title: str) -> str:
+    """Return a peer's name without the marks of its and of this node's next key."""
+    return title.removesuffix(OWN_NEXT).removesuffix(PEER_NEXT)
 
 
 def _neighbours(sides: Sides) -> dict[str, bool]:

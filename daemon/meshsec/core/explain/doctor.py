@@ -247,6 +247,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _key,
     peers_doctor.trust,
     peers_doctor.claims,
+    peers_doctor.names,
     _esp,
     _ike,
     _router,

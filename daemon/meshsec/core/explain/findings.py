@@ -1,6 +1,6 @@
 """What doctor is given, and what it finds: facts of the node, and one check for each thing that is judged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -158,6 +158,9 @@ class Facts:
     the routing daemon does not answer."""
     doubled: Sequence[str] = ()
     """Peers of which one has an SA while another asks for one again and again."""
+    own_name: str = ""
+    card_names: Collection[tuple[str, str]] = ()
+    """The name of each peer here, and the one on its card."""
     contested: Sequence[str] = ()
     """Peers in whose name somebody forges answers to this node's first messages."""
 
