@@ -85,7 +85,7 @@ def _key(app: App) -> Check:
     try:
         return Check("key", Level.OK, f"{app.card.name}, {app.card.address}")
     except KeyStoreError as error:
-        return Check("key", Level.FAIL, str(error), "meshsec init, or restore the key with mode 0600")
+        return Check("key", Level.FAIL, str(error), "as it says, or restore the key file from a backup")
 
 
 def _trust(app: App) -> Check:

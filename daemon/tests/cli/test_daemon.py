@@ -322,6 +322,17 @@ def test_doctor_without_meshsecd_examines_the_files(meshsec: Meshsec, tmp_path: 
     assert "node.naem: is not a known key; perhaps 'name' is meant" in meshsec("doctor").stdout
 
 
+def test_doctor_without_meshsecd_notices_a_public_key_of_another_node(
+    meshsec: Meshsec, boat: Meshsec, tmp_path: Path
+) -> None:
+    key, public = (tmp_path / f"a/state/node.{end}" for end in ("key", "pub"))
+    public.write_bytes((tmp_path / "boat/state/node.pub").read_bytes())
+    (check,) = (one for one in json.loads(meshsec("doctor", "--json").stdout)["checks"] if one["name"] == "key")
+    assert check["level"] == "fail"
+    assert f"{key}: belongs to another public key than {public}" in check["found"]
+    assert f"`rm {public}`" in check["found"]
+
+
 class Busy(Daemon):
     """A server that refuses requests while its channel to n2 waits, as it does now and then."""
 

@@ -158,6 +158,7 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
     [
         ({"config_problem": "meshsec.toml:3: nonsense"}, "configuration", Level.WARN, "meshsec.toml:3"),
         ({"key_problem": "node.key: mode 0644"}, "node key", Level.FAIL, "0644"),
+        ({"key_problem": "node.key holds another", "key_changed": True}, "node key", Level.WARN, "holds another"),
         ({"trust_problems": ["boat.card: bad", "ship.card: bad"]}, "trust store", Level.WARN, "boat.card: bad; ship"),
         ({"trust_problems": ["boat.card: bad"], "closed_by_doubt": True}, "trust store", Level.WARN, "are closed"),
         ({"backend_problem": "/dev/net/tun: No such file"}, "ESP", Level.FAIL, "/dev/net/tun"),

@@ -59,7 +59,6 @@ async def collect(sides: Sides) -> Facts:
         dropped=await sides.kernel.counters(),
         addresses_missing=await _addresses_missing(sides.kernel.own_addresses),
         address_problem=sides.kernel.address_problem,
-        key_problem=await asyncio.to_thread(_key_problem, Path(sides.start.settings.paths.key)),
         next_address=str(sides.start.cards[1].address) if sides.start.cards[1:] else "",
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
         mtus={name: mtus.get(name) for name in interfaces},
@@ -97,6 +96,7 @@ async def collect(sides: Sides) -> Facts:
         radios=await _radios(sides),
         access_point=await _access_point(sides),
         unweighed=sides.start.settings.routing.unweighed,
+        **await asyncio.to_thread(_key, Path(sides.start.settings.paths.key), sides.start.card),
         **_overlay(sides, mtus),
     )
 
@@ -254,12 +254,15 @@ async def _addresses_missing(own: tuple[Address, ...]) -> list[str]:
     return [str(address) for address in own if address not in assigned]
 
 
-def _key_problem(path: Path) -> str:
+def _key(path: Path, own: Card) -> dict[str, Any]:
     try:
-        key_store.load(path)
+        found = key_store.load(path)
     except key_store.KeyStoreError as error:
-        return str(error)
-    return ""
+        return {"key_problem": str(error)}
+    if found.public_key == own.public_key:
+        return {"key_problem": ""}
+    problem = f"{path} holds another key than the one that meshsecd uses, whose address is {own.address}"
+    return {"key_problem": problem, "key_changed": True}
 
 
 def _is_on(path: Path) -> bool:

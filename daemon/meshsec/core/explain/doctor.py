@@ -51,7 +51,10 @@ def _key(facts: Facts) -> list[Check]:
     fine = "readable by root alone"
     if facts.next_address:
         fine += f"; it is being changed: the next one's address is {facts.next_address} (`meshsec key end`)"
-    return judged("node key", facts.key_problem, fine, "restore the key file, or its mode with chmod 600")
+    if facts.key_changed:
+        fix = "systemctl restart meshsecd, and give the new card (`meshsec key show`) to the peers"
+        return [Check("node key", Level.WARN, facts.key_problem, fix)]
+    return judged("node key", facts.key_problem, fine, "as it says, or restore the key file from a backup")
 
 
 _ESP_FIX = {

@@ -143,6 +143,8 @@ class Facts:
     """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force (ADR 0054)."""
     guarded: Mapping[str, int] = field(default_factory=dict)
     """Datagrams to the IKE daemon that the guard dropped, by reason."""
+    key_changed: bool = False
+    """``key_problem`` is only that another key was put in the place of the one that meshsecd uses."""
     config_changed: bool = False
     """``config_problem`` is only that the file was changed since meshsecd started."""
     announced_instead: Sequence[str] = ()
