@@ -317,7 +317,7 @@ def test_doctor_without_meshsecd_examines_the_files(meshsec: Meshsec, tmp_path: 
     result = meshsec("doctor", "--json")
     assert result.exit_code == 1
     levels = {check["name"]: check["level"] for check in json.loads(result.stdout)["checks"]}
-    assert levels == {"meshsecd": "fail", "key": "ok", "trust": "warn"}
+    assert levels == {"meshsecd": "fail", "key": "ok", "trust": "warn", "clock": "ok"}
     (tmp_path / "a/meshsec.toml").write_text("[node]\nnaem = 1\n")
     assert "node.naem: is not a known key; perhaps 'name' is meant" in meshsec("doctor").stdout
 

@@ -1,16 +1,24 @@
-"""What ``meshsec doctor`` finds by itself: addresses that another key has left, while meshsecd is away."""
+"""What ``meshsec doctor`` finds by itself: addresses that another key has left, and a clock that is behind."""
 
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from click.testing import Result
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from meshsec.core.trust import fleets
+from meshsec.core.trust.fleets import Fleet
+from meshsec.core.trust.identity import raw_public_key
 from namespaces import inside, ip, needs_root, new_namespace
 
 __all__ = ["inside", "new_namespace"]
 
 Meshsec = Callable[..., Result]
+YEAR = 365 * 86400
 
 
 def checks(meshsec: Meshsec, name: str) -> list[dict[str, str]]:
@@ -56,3 +64,32 @@ def test_without_a_key_no_address_is_called_anothers(meshsec: Meshsec, tmp_path:
     assert checks(meshsec, "own addresses") == []
     (key,) = checks(meshsec, "key")
     assert "`meshsec init` makes one" in key["found"]
+
+
+@pytest.mark.parametrize("file", ["meshsec.toml", "state/node.key", "peers/boat.card"])
+def test_a_clock_that_is_before_the_date_of_a_file_is_a_year_behind(
+    meshsec: Meshsec, boat: Meshsec, tmp_path: Path, file: str
+) -> None:
+    meshsec("peer", "add", "boat", json.loads(boat("key", "show", "--json").stdout)["card"])
+    (check,) = checks(meshsec, "clock")
+    assert check["level"] == "ok"
+    assert time.strftime("%Y-%m-%d", time.gmtime()) in check["found"]
+    later = time.time() + YEAR + 60
+    os.utime(tmp_path / "a" / file, (later, later))
+    (check,) = checks(meshsec, "clock")
+    assert check["level"] == "warn"
+    assert f"{tmp_path}/a/{file} was written" in check["found"]
+    assert "at least 365 days behind" in check["found"]
+    assert f"`touch {tmp_path}/a/{file}`" in check["mend"]
+
+
+@pytest.mark.parametrize(("ahead", "level"), [(60, "ok"), (YEAR, "warn")])
+def test_a_fleets_list_shows_a_clock_that_was_wrong_from_the_start(meshsec: Meshsec, ahead: int, level: str) -> None:
+    key = Ed25519PrivateKey.generate()
+    fleet = Fleet("rescue", raw_public_key(key.public_key()))
+    listed = fleets.sign_list(key, int(time.time()) + ahead, [], None)
+    assert meshsec("fleet", "join", fleets.fleet_text(fleet)).exit_code == 0
+    assert meshsec("fleet", "take", fleets.list_text(listed)).exit_code == 0
+    (check,) = checks(meshsec, "clock")
+    assert check["level"] == level
+    assert ("the fleet rescue signed its list" in check["found"]) is (level == "warn")
