@@ -1,5 +1,6 @@
 """``meshsec doctor``: what is wrong with this node, and how to fix it."""
 
+import asyncio
 import pwd
 import sys
 from collections.abc import Mapping
@@ -11,14 +12,15 @@ from meshsec.adapters import chrony
 from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.config_file import ConfigError
 from meshsec.adapters.files.key_store import KeyStoreError
-from meshsec.adapters.kernel import udp_sockets
-from meshsec.cli import router_file
+from meshsec.adapters.kernel import netlink, udp_sockets
+from meshsec.cli import dated, router_file
 from meshsec.cli.app import DEGRADED, FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json
 from meshsec.core.explain import doctor as judge
 from meshsec.core.explain.findings import Check, Level
 from meshsec.core.ike import udp_ports
+from meshsec.core.trust import identity
 from meshsec.core.values.model import EspBackend
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -46,12 +48,13 @@ def _examined(app: App) -> Mapping[str, Any]:
     try:
         with Client(app.socket) as client:
             backend = EspBackend(client.call("status")["esp_ground"])
-            return judge.with_checks(client.call("doctor"), [*_time(app), *_ports(), *router_file.checks(app, backend)])
+            own = [dated.check(app), *_time(app), *_ports(), *router_file.checks(app, backend)]
+            return judge.with_checks(client.call("doctor"), own)
     except ConfigError as error:
         return judge.view([Check("configuration", Level.FAIL, str(error), "correct the lines named")])
     except DaemonAbsentError as error:
         absent = Check("meshsecd", Level.FAIL, str(error), "systemctl start meshsecd, or run meshsecd")
-        return judge.view([absent, _key(app), _trust(app), *_time(app)])
+        return judge.view([absent, _key(app), _trust(app), *_addresses(app), dated.check(app), *_time(app)])
 
 
 def _time(app: App) -> list[Check]:
@@ -85,7 +88,25 @@ def _key(app: App) -> Check:
     try:
         return Check("key", Level.OK, f"{app.card.name}, {app.card.address}")
     except KeyStoreError as error:
-        return Check("key", Level.FAIL, str(error), "meshsec init, or restore the key with mode 0600")
+        return Check("key", Level.FAIL, str(error), "as it says, or restore the key file from a backup")
+
+
+def _addresses(app: App) -> list[Check]:
+    """Warn of addresses that another key has left here. meshsecd takes them off, so this is asked while it is away."""
+    try:
+        cards = [app.card, *filter(None, [app.next_card])]
+        assigned = asyncio.run(netlink.assigned())
+    except (KeyStoreError, netlink.NetlinkError):
+        return []
+    stale = identity.stale_addresses(assigned, {one for card in cards for one in (card.address, card.locator)})
+    if not stale:
+        return []
+    found = (
+        f"lo has addresses of another key: {', '.join(map(str, sorted(stale)))}; what this node sends to the node that "
+        "has it ends here"
+    )
+    removed = "; ".join(f"ip addr del {one}/128 dev lo" for one in sorted(stale))
+    return [Check("own addresses", Level.WARN, found, f"meshsecd takes them off when it starts; without it: {removed}")]
 
 
 def _trust(app: App) -> Check:

@@ -8,7 +8,7 @@ import click
 
 from meshsec.cli.app import DEGRADED, App, peer_names
 from meshsec.cli.client import Client
-from meshsec.cli.output import duration, json_option, octets, print_json, print_table
+from meshsec.cli.output import duration, json_option, octets, print_json, print_prose, print_table
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -22,13 +22,22 @@ STATE_COLOURS = {
 }
 _UNPROTECTED = frozenset({"waiting", "negotiating", "failed"})
 """In reach and without an SA; a peer out of reach is no fault."""
+_COLUMNS = ("NAME", "STATE", "HOPS", "VIA", "PLANE", "IN", "OUT")
+"""What fits 80 columns, with names of up to 15 characters."""
+_VERBOSE_COLUMNS = (*_COLUMNS, "ADDRESS", "NEXT HOP", "SA AGE", "SET-UP", "READY IN")
+_STRANGER = "(stranger)"
+"""A next hop that is no peer. No peer's name has parentheses."""
 
 
 @click.command
+@click.option("-v", "--verbose", is_flag=True, help="Show addresses, ages and set-up times, too: a wider table.")
 @json_option
 @click.pass_obj
-def status(app: App, as_json: bool) -> None:
+def status(app: App, verbose: bool, as_json: bool) -> None:
     """Show this node and how each peer is protected.
+
+    The table fits 80 columns. VIA is the neighbour through which the peer is reached; "(stranger)" is one without a
+    card here, whose address -v shows.
 
     Exit code 3 when a peer in reach is not protected, nothing passes to one that is, a network that is announced is not
     reached, a daemon is away or a rule is not in force.
@@ -38,7 +47,7 @@ def status(app: App, as_json: bool) -> None:
         print_json(view)
     else:
         _print_node(view)
-        _print_peers(view["peers"])
+        _print_peers(view["peers"], verbose=verbose)
     if is_degraded(view):
         sys.exit(DEGRADED)
 
@@ -150,30 +159,30 @@ def _print_node(view: Mapping[str, Any]) -> None:
     click.secho("in force" if view["rules_stand"] else "NOT IN FORCE", fg=None if view["rules_stand"] else "red")
     for title, daemon in _daemons(view):
         if not daemon["up"]:
-            click.secho(f"{title} is away: {daemon['reason']}", fg="red")
+            print_prose(f"{title} is away: {daemon['reason']}", "red")
     if view["suites"]:
-        click.echo(f"Suite: {view['suites']['chosen']} ({view['suites']['why']})")
+        print_prose(f"Suite: {view['suites']['chosen']} ({view['suites']['why']})")
     for one in view["bypass"]:
         what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
-        click.secho(f"In the clear by the policy: {what} ({one['reason']})", fg="yellow")
+        print_prose(f"In the clear by the policy: {what} ({one['reason']})", "yellow")
     _print_networks(view)
     for problem in view["problems"]:
-        click.secho(f"Problem: {problem}", fg="red")
+        print_prose(f"Problem: {problem}", "red")
 
 
 def _print_networks(view: Mapping[str, Any]) -> None:
     if networks := ", ".join(view["unprotected_networks"]):
-        click.secho(f"Networks in the clear by the policy: {networks}", fg="yellow")
+        print_prose(f"Networks in the clear by the policy: {networks}", "yellow")
     if own := ", ".join(view["own_networks"]):
-        click.echo(f"Networks behind this node: {own}")
+        print_prose(f"Networks behind this node: {own}")
     if view["gateway"]["uplink"]:
-        click.echo(_gateway(view["gateway"]))
+        print_prose(_gateway(view["gateway"]))
     for problem in view["gateway"]["problems"]:
-        click.secho(f"Gateway: {problem}", fg="red")
+        print_prose(f"Gateway: {problem}", "red")
     for one in view["links"]:
-        click.secho(_link(one), fg=None if one["up"] else "red")
+        print_prose(_link(one), None if one["up"] else "red")
     for one in view["networks"]:
-        click.secho(_network(one), fg="red" if one["problem"] else None)
+        print_prose(_network(one), "red" if one["problem"] else None)
 
 
 def _gateway(one: Mapping[str, Any]) -> str:
@@ -198,34 +207,44 @@ def _network(one: Mapping[str, Any]) -> str:
     return f"Network {one['network']} through {one['peer']}{by}{ready}"
 
 
-def _print_peers(peers: list[Mapping[str, Any]]) -> None:
+def _print_peers(peers: list[Mapping[str, Any]], *, verbose: bool) -> None:
     if not peers:
         click.echo("No peers. `meshsec peer add NAME CARD` trusts one.")
         return
-    columns = ("PEER", "ADDRESS", "STATE", "HOPS", "VIA", "PLANE", "SA AGE", "SET-UP", "READY IN", "IN", "OUT")
-    print_table(columns, map(_peer_row, peers))
+    columns, names = _VERBOSE_COLUMNS if verbose else _COLUMNS, _names(peers)
+    rows = (_peer_row(peer, names) for peer in peers)
+    print_table(columns, ([row[column] for column in columns] for row in rows), breakable=("NAME", "VIA"))
     for peer in peers:
         if peer["state"] != "protected":
-            click.echo(f"{peer['name']} is {peer['state']}: {_reason(peer)}")
+            print_prose(f"{peer['name']} is {peer['state']}: {_reason(peer)}")
+        elif peer["data_plane"] not in (None, peer["mode"]):
+            print_prose(f"{peer['name']} is to use the data plane {peer['mode']}: {peer['reason']}")
         if peer["quiet"]:
-            click.secho(_quiet(peer), fg="red" if is_lost(peer) else None)
+            print_prose(_quiet(peer), "red" if is_lost(peer) else None)
 
 
-def _peer_row(peer: Mapping[str, Any]) -> tuple[object, ...]:
-    via = f"{peer['next_hop']}%{peer['interface']}" if peer["next_hop"] else None
-    return (
-        peer["name"],
-        peer["address"],
-        _state(peer["state"]),
-        peer["hops"],
-        via,
-        _plane(peer["data_plane"], peer["mode"]),
-        duration(peer["sa_age"]),
-        _setup(peer["setup_ms"]),
-        _milliseconds(peer["route_to_protected_ms"]),
-        octets(peer["bytes_in"]),
-        octets(peer["bytes_out"]),
-    )
+def _names(peers: list[Mapping[str, Any]]) -> dict[tuple[str, str], str]:
+    """Return the names of the peers that are neighbours, by next hop and interface of the route to them."""
+    direct = [peer for peer in peers if peer["hops"] == 1]
+    return {(peer["next_hop"], peer["interface"]): peer["name"] for peer in reversed(direct)}
+
+
+def _peer_row(peer: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> dict[str, object]:
+    next_hop, interface = peer["next_hop"], peer["interface"]
+    return {
+        "NAME": peer["name"],
+        "STATE": _state(peer["state"]),
+        "HOPS": peer["hops"],
+        "VIA": names.get((next_hop, interface), _STRANGER) if next_hop else None,
+        "PLANE": peer["data_plane"],
+        "IN": octets(peer["bytes_in"]),
+        "OUT": octets(peer["bytes_out"]),
+        "ADDRESS": peer["address"],
+        "NEXT HOP": f"{next_hop}%{interface}" if next_hop else None,
+        "SA AGE": duration(peer["sa_age"]),
+        "SET-UP": _setup(peer["setup_ms"]),
+        "READY IN": _milliseconds(peer["route_to_protected_ms"]),
+    }
 
 
 def _quiet(peer: Mapping[str, Any]) -> str:
@@ -246,11 +265,6 @@ def _state(state: str) -> "Text":
     from rich.text import Text  # noqa: PLC0415
 
     return Text(state, style=STATE_COLOURS.get(state, ""))
-
-
-def _plane(carries: str | None, mode: str) -> str | None:
-    """Return what carries user data, and what is to carry it when that is something else."""
-    return carries if carries in (None, mode) else f"{carries} ({mode} chosen)"
 
 
 def _setup(phases: Mapping[str, float | None] | None) -> str | None:

@@ -207,6 +207,42 @@ def test_doctor_notices_an_interface_that_is_down_and_a_changed_configuration(no
     assert checks["interface mesh0"]["level"] == "ok"
 
 
+def checked(node: Node, name: str) -> dict[str, str]:
+    """Return what doctor finds under a name; empty if it does not judge that."""
+    checks: list[dict[str, str]] = node.ask("doctor")["result"]["checks"]
+    return {check["name"]: check for check in checks}.get(name, {})
+
+
+def test_doctor_notices_a_public_key_of_another_node_and_a_key_that_was_replaced(node: Node) -> None:
+    node.start()
+    assert checked(node, "node key")["level"] == "ok"
+    key, public = (node.directory / f"state/node.{end}" for end in ("key", "pub"))
+    before = [path.read_bytes() for path in (key, public)]
+    for path in (key, public):
+        path.unlink()
+    subprocess.run([PROGRAMS / "meshsec", "--config", node.config, "init"], check=True, capture_output=True)
+    found = checked(node, "node key")
+    assert found["level"] == "warn"
+    assert found["found"].startswith(f"{key} holds another key than the one that meshsecd uses")
+    assert found["mend"].startswith("systemctl restart meshsecd")
+    public.write_bytes(before[1])
+    found = checked(node, "node key")
+    assert found["level"] == "fail"
+    assert f"{key}: belongs to another public key than {public}" in found["found"]
+    key.write_bytes(before[0])
+    assert checked(node, "node key")["level"] == "ok"
+
+
+def test_doctor_says_which_peer_is_called_otherwise_on_its_card(node: Node) -> None:
+    node.start()
+    node.ask("peer_remove", name="boat")
+    node.ask("peer_add", name=BOAT.name, card=VECTORS[4]["card"])
+    assert checked(node, "peers' names") == {}
+    node.ask("peer_remove", name=BOAT.name)
+    node.ask("peer_add", name="raft", card=VECTORS[4]["card"])
+    assert f"raft (on its card: {BOAT.name})" in checked(node, "peers' names")["found"]
+
+
 def test_peers_come_and_go_by_the_control_socket(node: Node) -> None:
     node.start()
     ship, outside = VECTORS[3], VECTORS[2]

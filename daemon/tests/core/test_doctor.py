@@ -158,6 +158,7 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
     [
         ({"config_problem": "meshsec.toml:3: nonsense"}, "configuration", Level.WARN, "meshsec.toml:3"),
         ({"key_problem": "node.key: mode 0644"}, "node key", Level.FAIL, "0644"),
+        ({"key_problem": "node.key holds another", "key_changed": True}, "node key", Level.WARN, "holds another"),
         ({"trust_problems": ["boat.card: bad", "ship.card: bad"]}, "trust store", Level.WARN, "boat.card: bad; ship"),
         ({"trust_problems": ["boat.card: bad"], "closed_by_doubt": True}, "trust store", Level.WARN, "are closed"),
         ({"backend_problem": "/dev/net/tun: No such file"}, "ESP", Level.FAIL, "/dev/net/tun"),
@@ -186,6 +187,8 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
         ({"mtus": {"mesh0": None}}, "interface mesh0", Level.WARN, "does not exist"),
         ({"down": ["mesh0"]}, "interface mesh0", Level.WARN, "is down"),
         ({"no_carrier": ["mesh0"]}, "interface mesh0", Level.WARN, "no link to anybody"),
+        ({"neighbours": {}}, "neighbours", Level.WARN, "no other node is heard on mesh0"),
+        ({"neighbours": {"boat": False}}, "neighbours", Level.WARN, "heard, and not hearing this node: boat"),
         ({"announced_instead": ["fd00::9"]}, "routing configuration", Level.FAIL, "announces fd00::9"),
         ({"failed": ["boat (it refuses)"]}, "failed peers", Level.WARN, "boat (it refuses)"),
         ({"unauthenticated": ["boat", "ship"]}, "authentication", Level.WARN, "failed with boat, ship"),
@@ -202,6 +205,62 @@ def test_each_fault_is_found_by_its_check_alone(fault: dict[str, Any], name: str
     shown = view(checks)
     assert shown["verdict"] == str(level)
     jsonschema.validate(shown, SCHEMA)
+
+
+def names(*card_names: tuple[str, str]) -> list[Check]:
+    facts = replace(SOUND, own_name="hut", card_names=set(card_names))
+    return [one for one in examine(facts) if one.name == "peers' names"]
+
+
+def test_a_peer_that_is_called_otherwise_here_is_reported_and_no_fault() -> None:
+    assert names(("boat", "boat"), ("ship", "ship")) == []
+    (check,) = names(("boat", "raft"), ("ship", "ship"))
+    assert (check.level, check.fix) == (Level.OK, "")
+    assert check.found == "called otherwise on this node: boat (on its card: raft)"
+
+
+@pytest.mark.parametrize(
+    ("card_names", "called"),
+    [
+        ([("boat", "ship"), ("ship", "ship")], ["peer ship"]),
+        ([("boat", "ship"), ("raft", "ship")], ["peer raft", "peer boat"]),
+        ([("boat", "ship"), ("ship", "boat")], ["peer ship", "peer boat"]),
+        ([("boat", "hut")], ["this node"]),
+        ([("boat", "hut"), ("hut", "raft")], ["this node and peer hut", None]),
+    ],
+)
+def test_cards_that_may_be_mixed_up_are_named_with_the_comparison_that_tells(
+    card_names: list[tuple[str, str]], called: list[str | None]
+) -> None:
+    checks = names(*card_names)
+    wrong = [one for one in called if one]
+    assert [one.level for one in checks] == [Level.WARN] * len(wrong)
+    for check, who in zip(checks, wrong, strict=True):
+        assert f"and so is {who} called" in check.found
+        assert "`meshsec peer verify " in check.fix
+
+
+def neighbours(**facts: Any) -> list[Check]:
+    return [one for one in examine(replace(SOUND, **facts)) if one.name == "neighbours"]
+
+
+def test_neighbours_are_named_and_of_many_the_first_eight() -> None:
+    (few,) = neighbours(neighbours={"boat": True, "fd00::5": True, "ship": False})
+    assert (few.level, few.fix) == (Level.OK, "")
+    assert few.found == "boat, fd00::5; heard, and not hearing this node: ship"
+    (many,) = neighbours(neighbours={f"n{number}": True for number in range(10)})
+    assert many.found == "n0, n1, n2, n3, n4, n5, n6, n7 and 2 more"
+
+
+def test_a_node_that_hears_nobody_is_told_what_to_compare_and_where_to_listen() -> None:
+    (alone,) = neighbours(neighbours={}, mtus={"gone0": None, "mesh0": 1500})
+    assert (alone.level, alone.found) == (Level.WARN, "no other node is heard on mesh0")
+    assert all(part in alone.fix for part in ("mesh_id", "meshsec-radio --check", "tcpdump -n -i mesh0 udp port 269"))
+
+
+@pytest.mark.parametrize("amiss", [{"mtus": {"mesh0": None}}, {"down": ["mesh0"]}, {"no_carrier": ["mesh0"]}, {}])
+def test_neighbours_are_not_asked_about_where_another_check_says_why_there_are_none(amiss: dict[str, Any]) -> None:
+    assert neighbours(neighbours={} if amiss else None, **amiss) == []
 
 
 def test_a_changed_configuration_needs_a_restart_and_no_correction() -> None:

@@ -20,7 +20,7 @@ from meshsec.core.explain.findings import AccessPointFacts, Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.islands.paths import is_path
 from meshsec.core.values.ike_daemon import IkeDaemon
-from meshsec.core.values.model import Address, Card, DataPlane
+from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Address, Card, DataPlane, Neighbour
 
 _log = logging.getLogger(__name__)
 
@@ -59,14 +59,16 @@ async def collect(sides: Sides) -> Facts:
         dropped=await sides.kernel.counters(),
         addresses_missing=await _addresses_missing(sides.kernel.own_addresses),
         address_problem=sides.kernel.address_problem,
-        key_problem=await asyncio.to_thread(_key_problem, Path(sides.start.settings.paths.key)),
         next_address=str(sides.start.cards[1].address) if sides.start.cards[1:] else "",
         forwarding={name: _is_on(path) for name, path in _SYSCTLS.items() if path.exists()},
         mtus={name: mtus.get(name) for name in interfaces},
         down=[name for name in interfaces if name in links and not links[name].up],
         no_carrier=[name for name in interfaces if name in links and links[name].up and not links[name].carrier],
+        neighbours=None if sides.routing.down_reason else _neighbours(sides),
         trust_problems=sides.trust.problems,
         ipv4_doubts=sides.trust.ipv4_doubts,
+        own_name=sides.start.card.name,
+        card_names={(_plain(one.name), one.card.name) for one in sides.trust.peers.values()},
         bypass=[f"{one} ({one.reason})" for one in sides.driver.engine.known.policy.bypass],
         closed_by_doubt=sides.driver.engine.known.rules.closed_by_doubt,
         config_problem=sides.configuration.problem,
@@ -94,6 +96,7 @@ async def collect(sides: Sides) -> Facts:
         radios=await _radios(sides),
         access_point=await _access_point(sides),
         unweighed=sides.start.settings.routing.unweighed,
+        **await asyncio.to_thread(_key, Path(sides.start.settings.paths.key), sides.start.card),
         **_overlay(sides, mtus),
     )
 
@@ -206,6 +209,32 @@ def _last_reason(channel: Channel) -> str:
     return failure.diagnosis.meaning if failure else channel.reason
 
 
+def _plain(title: str) -> str:
+    """Return a peer's name without the marks of its and of this node's next key."""
+    return title.removesuffix(OWN_NEXT).removesuffix(PEER_NEXT)
+
+
+def _neighbours(sides: Sides) -> dict[str, bool]:
+    return named(sides.routing.topology.neighbours, sides.driver.engine.known.channels())
+
+
+def named(neighbours: Iterable[Neighbour], channels: Iterable[Channel]) -> dict[str, bool]:
+    """Return whether the link with each neighbour is symmetric, by the peer's name or the neighbour's address.
+
+    A neighbour of both IP versions is listed twice; it hears this node if it does so by one of them.
+    """
+    titles = {}
+    for channel in channels:
+        if channel.card:
+            addresses = (channel.card.address, channel.card.locator, channel.card.ipv4)
+            titles.update(dict.fromkeys(addresses, channel.title))
+    found: dict[str, bool] = {}
+    for one in neighbours:
+        name = titles.get(one.originator, str(one.originator))
+        found[name] = found.get(name, False) or one.symmetric
+    return found
+
+
 def _announced_instead(sides: Sides) -> list[str]:
     """Return addresses that the routing daemon announces for this node although they are not its own."""
     announced = sides.routing.topology.originators
@@ -225,12 +254,15 @@ async def _addresses_missing(own: tuple[Address, ...]) -> list[str]:
     return [str(address) for address in own if address not in assigned]
 
 
-def _key_problem(path: Path) -> str:
+def _key(path: Path, own: Card) -> dict[str, Any]:
     try:
-        key_store.load(path)
+        found = key_store.load(path)
     except key_store.KeyStoreError as error:
-        return str(error)
-    return ""
+        return {"key_problem": str(error)}
+    if found.public_key == own.public_key:
+        return {"key_problem": ""}
+    problem = f"{path} holds another key than the one that meshsecd uses, whose address is {own.address}"
+    return {"key_problem": problem, "key_changed": True}
 
 
 def _is_on(path: Path) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from meshsec.core.explain import copied_keys, input_doctor, peers_doctor, radio_doctor, wall_doctor
+from meshsec.core.explain import copied_keys, input_doctor, neighbours_doctor, peers_doctor, radio_doctor, wall_doctor
 from meshsec.core.explain.findings import Check, Facts, Level, judged
 from meshsec.core.networks.mtu import OVERLAY, OVERLAY_LEAST
 from meshsec.core.values.model import EspBackend
@@ -51,7 +51,10 @@ def _key(facts: Facts) -> list[Check]:
     fine = "readable by root alone"
     if facts.next_address:
         fine += f"; it is being changed: the next one's address is {facts.next_address} (`meshsec key end`)"
-    return judged("node key", facts.key_problem, fine, "restore the key file, or its mode with chmod 600")
+    if facts.key_changed:
+        fix = "systemctl restart meshsecd, and give the new card (`meshsec key show`) to the peers"
+        return [Check("node key", Level.WARN, facts.key_problem, fix)]
+    return judged("node key", facts.key_problem, fine, "as it says, or restore the key file from a backup")
 
 
 _ESP_FIX = {
@@ -247,6 +250,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _key,
     peers_doctor.trust,
     peers_doctor.claims,
+    peers_doctor.names,
     _esp,
     _ike,
     _router,
@@ -265,6 +269,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     _interfaces,
     radio_doctor.radios,
     radio_doctor.access_point,
+    neighbours_doctor.neighbours,
     peers_doctor.authentication,
     peers_doctor.failed,
     peers_doctor.lost,

@@ -1,6 +1,6 @@
 """What doctor is given, and what it finds: facts of the node, and one check for each thing that is judged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -143,6 +143,8 @@ class Facts:
     """Why nothing sorts what comes to the IKE daemon's ports; empty when the guard is in force (ADR 0054)."""
     guarded: Mapping[str, int] = field(default_factory=dict)
     """Datagrams to the IKE daemon that the guard dropped, by reason."""
+    key_changed: bool = False
+    """``key_problem`` is only that another key was put in the place of the one that meshsecd uses."""
     config_changed: bool = False
     """``config_problem`` is only that the file was changed since meshsecd started."""
     announced_instead: Sequence[str] = ()
@@ -153,8 +155,14 @@ class Facts:
     """Mesh interfaces that are not up."""
     no_carrier: Sequence[str] = ()
     """Mesh interfaces that are up and have no link."""
+    neighbours: Mapping[str, bool] | None = None
+    """Whether each neighbour and this node hear each other, by the peer's name or, for others, the address. None while
+    the routing daemon does not answer."""
     doubled: Sequence[str] = ()
     """Peers of which one has an SA while another asks for one again and again."""
+    own_name: str = ""
+    card_names: Collection[tuple[str, str]] = ()
+    """The name of each peer here, and the one on its card."""
     contested: Sequence[str] = ()
     """Peers in whose name somebody forges answers to this node's first messages."""
 

@@ -20,6 +20,28 @@ def claims(facts: Facts) -> list[Check]:
     return [Check("peers' IPv4 addresses", Level.WARN, found, fix)]
 
 
+def names(facts: Facts) -> list[Check]:
+    """Report cards that name their node otherwise than it is called here.
+
+    Whoever adds a card chooses the name, so that alone is no fault. Where others go by the name on the card, two cards
+    may have been mixed up, or a node uses the name of another.
+    """
+    known = sorted(facts.card_names)
+    differing = [(name, said) for name, said in known if name != said]
+    checks = []
+    for name, said in differing:
+        others = dict.fromkeys(f"peer {other}" for other, card in known if other != name and said in (other, card))
+        if called := " and ".join([*(["this node"] if said == facts.own_name else []), *others]):
+            found = f"the card of {name} names its node {said}, and so is {called} called: they may be mixed up"
+            fix = (
+                f"`meshsec peer verify {name}`: the words must be those of `meshsec key show` on the intended node; "
+                f"otherwise `meshsec peer remove {name}`, `meshsec peer add {name} CARD`"
+            )
+            checks.append(Check("peers' names", Level.WARN, found, fix))
+    chosen = ", ".join(f"{name} (on its card: {said})" for name, said in differing)
+    return checks or ([Check("peers' names", Level.OK, f"called otherwise on this node: {chosen}")] if chosen else [])
+
+
 def strangers(facts: Facts) -> list[Check]:
     """Warn of nodes without a card that ask for an SA."""
     daemon = facts.ike_daemon.traits
