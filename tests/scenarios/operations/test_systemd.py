@@ -131,6 +131,9 @@ def test_before_init_the_target_fails_at_once_and_nothing_is_restarted(pair: tup
         assert time.monotonic() - begun < START_SECONDS
         assert started.returncode != 0
         assert "Assertion failed" in started.stderr
+        journal = machine.run("journalctl", "--no-pager", "--unit=meshsec.target").stdout
+        for said in (machine.run("systemctl", "status", "meshsec.target", check=False).stdout, journal):
+            assert "`meshsec up`" in said
         assert (
             f"AssertPathExists={CONFIG} was not met"
             in machine.run("systemctl", "status", "meshsec.target", check=False).stdout
