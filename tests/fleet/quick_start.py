@@ -14,8 +14,6 @@ _CONFIGURE = (
     "set -e",
     "systemctl daemon-reload",
     "systemctl disable --now strongswan",
-    "install -d /etc/olsrv2d",
-    "meshsec export olsrv2d >/etc/olsrv2d/olsrv2d.toml",
     "systemctl enable --now meshsec.target",
 )
 

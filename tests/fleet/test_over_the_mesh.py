@@ -50,15 +50,16 @@ def test_a_change_that_breaks_the_mesh_is_taken_back(controller: Controller, lin
 
 
 def test_a_router_that_leaves_the_mesh_comes_back(controller: Controller, line: Fleet, far: Path) -> None:
-    """Only the router's configuration changes: somebody has changed the interface in meshsecd's by hand."""
-    before = line.ssh("c", "cat /etc/olsrv2d/olsrv2d.toml").stdout
-    other = f"s/{line.lab['c'].interfaces[0]}/nowhere0/"
+    """Only the router's configuration changes: a file written by hand keeps it in the mesh, meshsec.toml does not."""
+    own, other = "/etc/olsrv2d/olsrv2d.toml", f"s/{line.lab['c'].interfaces[0]}/nowhere0/"
+    line.ssh("c", f"meshsec export olsrv2d | sed 1d >{own} && systemctl reload olsrv2d")
+    before = line.ssh("c", f"cat {own}").stdout
     line.ssh("c", f"cp -p /etc/meshsec/meshsec.toml /root/ && sed -i {other} /etc/meshsec/meshsec.toml")
     try:
         _cut_off(controller, line, "provision", "-i", str(far), "--limit=c", "--tags=olsr")
-        assert line.ssh("c", "cat /etc/olsrv2d/olsrv2d.toml").stdout == before
+        assert line.ssh("c", f"cat {own}").stdout == before
     finally:
-        line.ssh("c", "mv /root/meshsec.toml /etc/meshsec/")
+        line.ssh("c", f"mv /root/meshsec.toml /etc/meshsec/ && rm {own} && systemctl reload olsrv2d")
     line.lab.wait_full_mesh()
 
 

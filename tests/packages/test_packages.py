@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 PACKAGES = ("meshsec", "meshsec-olsrv2d", "meshsec-overlayd")
 UNITS = ("meshsec-firewall.service", "meshsec-ike.service", "meshsecd.service", "meshsec.target", "olsrv2d.service")
 KEY = "/var/lib/meshsec/node.key"
+ROUTER = "/etc/olsrv2d/olsrv2d.toml"
 NOTES = "/etc/meshsec/peers/notes.txt"
 CONFIG = "/etc/meshsec/meshsec.toml"
 LATER = "99"
@@ -234,10 +235,9 @@ def _configure(root: Root) -> dict[str, bytes]:
     root.run("meshsec", "init", "--name", "alpha", "--interface", "mesh0")
     card = root.run("meshsec", "key", "show").stdout
     root.path(NOTES).write_text(card, encoding="utf-8")
-    router = root.run("meshsec", "export", "olsrv2d").stdout
-    root.path("/etc/olsrv2d/olsrv2d.toml").write_text(router, encoding="utf-8")
+    root.path(ROUTER).write_text('originators = ["fd00::1"]\n', encoding="utf-8")
     root.run("systemctl", "enable", "meshsec.target")
-    names = (CONFIG, KEY, NOTES, "/etc/olsrv2d/olsrv2d.toml")
+    names = (CONFIG, KEY, NOTES, ROUTER)
     return {name: root.path(name).read_bytes() for name in names}
 
 

@@ -21,6 +21,7 @@ FAILED = 1
 DEGRADED = 3
 
 COMMANDS = {
+    "up": "up:up",
     "init": "setup:init",
     "key": "key:key",
     "peer": "peer:peer",

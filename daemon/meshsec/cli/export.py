@@ -26,7 +26,7 @@ from meshsec.core.config.networks import (
     configured_networks,
     only_open,
 )
-from meshsec.core.config.routing_settings import RoutingSettings
+from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain.scheduling_doctor import WITHOUT_REALTIME_GROUPS
 from meshsec.core.formats import chrony, dnsmasq, drop_ins, hostapd, overlayd, routers
@@ -110,6 +110,12 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
 
 def olsrv2d(app: App, backend: EspBackend) -> str:
     """Return the text of olsrv2d.toml that follows from the configuration and the trust store."""
+    if app.settings.routing.daemon is not RoutingDaemon.OLSRV2D:
+        daemon = app.settings.routing.daemon.value
+        raise click.ClickException(
+            f'{app.config}: routing.daemon is "{daemon}", so olsrv2d must not run here: `systemctl mask olsrv2d`, or '
+            f'write "{RoutingDaemon.OLSRV2D.value}"'
+        )
     routing = only_open(app.settings.routing, app.settings.policy)  # meshsecd announces the others
     return routers.olsrv2d(_announcing(app, backend, routing), app.card, backend, _accepted(app))
 

@@ -2,6 +2,7 @@
 
 import re
 import socket
+from collections.abc import Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from meshsec.cli.cards import described
 from meshsec.cli.output import facts
 
 
-def _ipv4(value: str) -> IPv4Address:
+def ipv4_address(value: str) -> IPv4Address:
+    """Return an option's value as an address. Raises BadParameter."""
     try:
         return IPv4Address(value)
     except ValueError:
@@ -23,7 +25,9 @@ def _ipv4(value: str) -> IPv4Address:
 
 @click.command
 @click.option("--name", help="The node's name on its card; without it the host name.")
-@click.option("--ipv4", type=_ipv4, metavar="ADDRESS", help="The node's IPv4 mesh address, if it shall have one.")
+@click.option(
+    "--ipv4", type=ipv4_address, metavar="ADDRESS", help="The node's IPv4 mesh address, if it shall have one."
+)
 @click.option("--interface", "interfaces", multiple=True, help="A mesh interface; may be repeated. Without it mesh0.")
 @click.pass_obj
 def init(app: App, name: str | None, ipv4: IPv4Address | None, interfaces: tuple[str, ...]) -> None:
@@ -32,21 +36,38 @@ def init(app: App, name: str | None, ipv4: IPv4Address | None, interfaces: tuple
     The directory for the cards of trusted peers is made too. What exists is kept: a second run prints the card again.
     """
     if files.exists(app.config):
-        _keep(app.config, given=bool(name or ipv4 or interfaces))
+        keep(app.config, given=bool(name or ipv4 or interfaces))
     else:
-        files.make_directory(app.config.parent)
-        config_file.create(app.config, name or _host_name(), interfaces or ("mesh0",), ipv4)
-        click.echo(f"{app.config}: written")
-    _make_key(Path(app.settings.paths.key))
-    files.make_directory(app.peers_directory)
+        write(app.config, name or host_name(), interfaces or ("mesh0",), ipv4)
+    make_key(app)
     facts(described(app.card, grouped=False))
     click.echo("\nGive the card to those who shall trust this node; trust theirs by `meshsec peer add NAME CARD`.")
 
 
-def _keep(config: Path, *, given: bool) -> None:
+def keep(config: Path, *, given: bool) -> None:
+    """Leave an existing configuration. Raises ClickException if options were given, which it would ignore."""
     if given:
         raise click.ClickException(f"{config} exists; change name, ipv4 and interfaces there")
     click.echo(f"{config}: kept")
+
+
+def write(
+    config: Path,
+    name: str,
+    interfaces: tuple[str, ...],
+    ipv4: IPv4Address | None,
+    radio: Mapping[str, str | int] | None = None,
+) -> None:
+    """Write a first configuration, with ``[radio]`` if there is any. Raises ConfigError."""
+    files.make_directory(config.parent)
+    config_file.create(config, name, interfaces, ipv4, radio)
+    click.echo(f"{config}: written")
+
+
+def make_key(app: App) -> None:
+    """Make this node's key and the directory for the cards of peers, unless they exist."""
+    _make_key(Path(app.settings.paths.key))
+    files.make_directory(app.peers_directory)
 
 
 def _make_key(path: Path) -> None:
@@ -59,7 +80,7 @@ def _make_key(path: Path) -> None:
     click.echo(f"{path}: made; keep it on this node alone")
 
 
-def _host_name() -> str:
+def host_name() -> str:
     """Return the host name as a node's name may be; ``node`` when nothing of it is left."""
     allowed = re.sub(r"[^a-z0-9-]+", "-", socket.gethostname().partition(".")[0].lower())
     return allowed[:32].strip("-") or "node"

@@ -297,7 +297,8 @@ def test_doctor_tells_that_the_routers_configuration_is_not_what_ours_asks_for(
     def found() -> list[tuple[str, str]]:
         return [(one["level"], one["found"]) for one in _checks(meshsec) if one["name"] == "routing configuration"]
 
-    monkeypatch.setattr(router_file, "PATH", path := tmp_path / "olsrv2d.toml")
+    monkeypatch.setattr(router_file, "DERIVED", tmp_path / "derived.toml")
+    monkeypatch.setattr(router_file, "OWN", path := tmp_path / "olsrv2d.toml")
     assert found() == [], "there is none"
     path.write_text(meshsec("export", "olsrv2d").stdout)
     assert found() == [("ok", f"{path} is what meshsec.toml asks for")]
@@ -306,6 +307,32 @@ def test_doctor_tells_that_the_routers_configuration_is_not_what_ours_asks_for(
     assert found() == [("warn", f"{path} is not what meshsec.toml and the trust store ask for: interface")]
     path.write_text("originators = []\n")
     assert found() == [], "somebody's own"
+
+
+def test_doctor_compares_what_the_routers_unit_has_derived(
+    meshsec: Meshsec, daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> list[tuple[str, str, str]]:
+        checks = _checks(meshsec)
+        return [(one["level"], one["found"], one["mend"]) for one in checks if one["name"] == "routing configuration"]
+
+    monkeypatch.setattr(router_file, "DERIVED", derived := tmp_path / "derived.toml")
+    monkeypatch.setattr(router_file, "OWN", own := tmp_path / "olsrv2d.toml")
+    derived.write_text(meshsec("export", "olsrv2d").stdout)
+    fine = ("ok", f"{derived} is what meshsec.toml asks for", "")
+    assert found() == [fine]
+    own.write_text(derived.read_text())
+    unused = f"{own}, which `meshsec export` wrote, is not used any more: olsrv2d's unit derives its configuration"
+    assert found() == [fine, ("warn", unused, f"rm {own}")]
+    own.unlink()
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace('["mesh0"]', '["mesh0", "mesh1"]'))
+    stale = f"{derived} is not what meshsec.toml and the trust store ask for: interface"
+    assert found() == [("warn", stale, "systemctl reload olsrv2d")]
+    own.write_text("originators = []\n")
+    derived.unlink()
+    derived.symlink_to(own)
+    assert found() == [], "the operator's own is in force"
 
 
 def _checks(meshsec: Meshsec) -> list[dict[str, str]]:

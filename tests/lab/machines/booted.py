@@ -40,7 +40,6 @@ def quick_start(machine: Machine, node: Node) -> None:
     machine.run("sysctl", "--system", check=False)  # A sysctl outside its network is this machine's.
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "disable", "--now", "strongswan")
-    machine.run("sh", "-c", "install -d /etc/olsrv2d && meshsec export olsrv2d >/etc/olsrv2d/olsrv2d.toml")
     machine.run("systemctl", "enable", "--now", "meshsec.target")
     shown = json.loads(machine.run("meshsec", "key", "show", "--json").stdout)
     node.card, node.address, node.locator, node.ipv4 = (shown[key] for key in ("card", "address", "locator", "ipv4"))

@@ -27,6 +27,7 @@ PROFILES = REPOSITORY / "rt/profiles"
 UNITS = ("meshsec.target", "meshsec-firewall.service", "meshsec-ike.service", "meshsecd.service", "olsrv2d.service")
 DAEMONS = ("meshsec-ike.service", "olsrv2d.service", "meshsecd.service")
 CONFIG = "/etc/meshsec/meshsec.toml"
+ROUTER_CONFIG = "/var/cache/olsrv2d/olsrv2d.toml"
 IPV4 = "10.77.0.200"
 OVERRIDE = "/run/systemd/system/meshsecd.service.d/99-override.conf"
 
@@ -120,17 +121,19 @@ def test_the_quick_start_ends_in_a_protected_channel(pair: tuple[Lab, Machine]) 
 
 
 def test_before_init_the_target_fails_at_once_and_nothing_is_restarted(pair: tuple[Lab, Machine]) -> None:
-    """It runs on the same node, with the configurations moved away."""
+    """It runs on the same node, with the configuration moved away."""
     _, machine = pair
-    moved = f"for file in {CONFIG} /etc/olsrv2d/olsrv2d.toml; do"
     machine.run("systemctl", "stop", "meshsec.target", *DAEMONS)
-    machine.run("sh", "-c", f"{moved} mv $file $file.kept; done")
+    machine.run("mv", CONFIG, f"{CONFIG}.kept")
     try:
         begun = time.monotonic()
         started = machine.run("systemctl", "start", "meshsec.target", check=False)
         assert time.monotonic() - begun < START_SECONDS
         assert started.returncode != 0
         assert "Assertion failed" in started.stderr
+        journal = machine.run("journalctl", "--no-pager", "--unit=meshsec.target").stdout
+        for said in (machine.run("systemctl", "status", "meshsec.target", check=False).stdout, journal):
+            assert "`meshsec up`" in said
         assert (
             f"AssertPathExists={CONFIG} was not met"
             in machine.run("systemctl", "status", "meshsec.target", check=False).stdout
@@ -138,7 +141,7 @@ def test_before_init_the_target_fails_at_once_and_nothing_is_restarted(pair: tup
         for unit in DAEMONS:
             assert machine.show(unit, "ActiveState", "NRestarts") == {"ActiveState": "inactive", "NRestarts": "0"}, unit
     finally:
-        machine.run("sh", "-c", f"{moved} mv $file.kept $file; done")
+        machine.run("mv", f"{CONFIG}.kept", CONFIG)
         machine.run("systemctl", "start", "meshsec.target")
 
 
@@ -167,6 +170,33 @@ def test_a_configuration_without_a_key_fails_once_and_init_makes_the_key(pair: t
         machine.run("systemctl", "stop", "meshsecd.service")
         machine.run("sh", "-c", f"for file in {key}.key {key}.pub; do mv $file.kept $file; done")
         machine.run("systemctl", "start", "meshsec.target")
+
+
+def test_the_routers_unit_derives_its_configuration_when_meshsecd_is_reloaded(machine: Machine) -> None:
+    """The router keeps its process, and what it does not understand changes nothing."""
+    assert machine.run("cat", ROUTER_CONFIG).stdout == machine.run("meshsec", "export", "olsrv2d").stdout
+    router = machine.pid("olsrv2d.service")
+    before = machine.run("cat", CONFIG).stdout
+    try:
+        machine.write(CONFIG, before.replace("[routing]\n", "[routing]\nwillingness = 6\n"))
+        machine.run("systemctl", "reload", "meshsecd.service")
+        wait_until(
+            "the router has the new willingness",
+            lambda: "willingness = 6" in machine.run("cat", ROUTER_CONFIG).stdout,
+            (),
+            60,
+        )
+        machine.write(CONFIG, before.replace("[routing]\n", "[routing]\nwilling = 6\n"))
+        assert machine.run("systemctl", "reload", "olsrv2d.service", check=False).returncode != 0
+        assert "routing.willing: is not a known key" in machine.run("journalctl", "--unit=olsrv2d.service").stdout
+        assert "willingness = 6" in machine.run("cat", ROUTER_CONFIG).stdout
+        assert machine.pid("olsrv2d.service") == router
+        machine.run("systemctl", "restart", "olsrv2d.service")
+        assert machine.show("olsrv2d.service", "ActiveState") == {"ActiveState": "active"}
+        assert "willingness = 6" in machine.run("cat", ROUTER_CONFIG).stdout, "the last good one"
+    finally:
+        machine.write(CONFIG, before)
+        machine.run("systemctl", "reload", "olsrv2d.service")
 
 
 def test_systemd_accepts_the_units_with_the_drop_ins_of_every_profile(machine: Machine) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 import meshsec
 from meshsec import files
 from meshsec.core.config.settings import Settings, SettingsError, decode
+from meshsec.core.formats import toml
 from meshsec.core.policy.policy import Policy, PolicyError, decode_policy
 from meshsec.core.scheduling.profiles import STOCK, Profile, ProfileError, decode_profile
 from meshsec.core.values.tables import Problem
-
-DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
 
 DEFAULT_PATH = Path("/etc/meshsec/meshsec.toml")
 """The configuration file that the packages and units use."""
@@ -68,9 +67,15 @@ def load(path: Path) -> Settings:
         raise ConfigError(_located(path, text, error.problems)) from None
 
 
-def create(path: Path, name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None) -> None:
+def create(
+    path: Path,
+    name: str,
+    interfaces: tuple[str, ...],
+    ipv4: IPv4Address | None,
+    radio: Mapping[str, str | int] | None = None,
+) -> None:
     """Write a first configuration. Raises ConfigError if it would be refused or a file exists already."""
-    text = _initial(name, interfaces, ipv4)
+    text = _initial(name, interfaces, ipv4, radio or {})
     try:
         decode(_parsed(path, text), str(path.parent), lambda _: Policy())
         files.write(path, text.encode(), _MODE, replace=False)
@@ -80,11 +85,12 @@ def create(path: Path, name: str, interfaces: tuple[str, ...], ipv4: IPv4Address
         raise ConfigError([str(error)]) from None
 
 
-def _initial(name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None) -> str:
-    node = ["[node]", f'name = "{name}"', *([f'ipv4 = "{ipv4}"'] if ipv4 else [])]
-    quoted = ", ".join(f'"{interface}"' for interface in interfaces)
+def _initial(name: str, interfaces: tuple[str, ...], ipv4: IPv4Address | None, radio: Mapping[str, str | int]) -> str:
+    node = ["[node]", f"name = {toml.encode(name)}", *([f'ipv4 = "{ipv4}"'] if ipv4 else [])]
+    routing = ["", "[routing]", f"interfaces = {toml.encode(interfaces)}"]
+    radios = ["", "[radio]", *(f"{key} = {toml.encode(value)}" for key, value in radio.items())] if radio else []
     comment = "# Every key is described in docs/reference/meshsec.toml.md."
-    return "\n".join([comment, "", *node, "", "[routing]", f"interfaces = [{quoted}]", ""])
+    return "\n".join([comment, "", *node, *routing, *radios, ""])
 
 
 def _read(path: Path) -> str:
@@ -92,7 +98,7 @@ def _read(path: Path) -> str:
         return files.read(path, _LIMIT)
     except files.FileError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            command = "meshsec init" if path == DEFAULT_PATH else f"meshsec --config {path} init"
+            command = "meshsec up" if path == DEFAULT_PATH else f"meshsec --config {path} init"
             raise ConfigError([f"{path}: there is no configuration; `{command}` makes one"]) from None
         raise ConfigError([str(error)]) from None
 

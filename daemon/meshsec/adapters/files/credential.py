@@ -11,6 +11,8 @@ ACCESS_PASSWORD = "meshsec.access-password"  # noqa: S105  (the name of the cred
 PASSWORD_OCTETS = (8, 63)
 """Shortest and longest password in bytes that every implementation accepts."""
 
+STORE = Path("/etc/credstore")
+_FOR_THIS_BOOT = Path("/run/credstore")
 _LIMIT = 4096
 
 
@@ -41,10 +43,26 @@ def _password(name: str, what: str, guide: str) -> bytes:
         password = files.read(path, _LIMIT).removesuffix("\n")
     except files.FileError as error:
         raise CredentialError(str(error)) from None
+    return checked(password, str(path))
+
+
+def checked(password: str, where: str) -> bytes:
+    """Return a password's bytes. Raises CredentialError, which names ``where`` it comes from."""
     low, high = PASSWORD_OCTETS
     length = len(password.encode())
     if not low <= length <= high or not password.isprintable():
         raise CredentialError(
-            f"{path}: {length} octets are not allowed; allowed: {low} to {high} octets of printable text, one line"
+            f"{where}: {length} octets are not allowed; allowed: {low} to {high} octets of printable text, one line"
         )
     return password.encode()
+
+
+def is_stored(name: str) -> bool:
+    """Return whether systemd finds a credential of that name by itself (systemd.exec(5))."""
+    return any(files.exists(directory / name) for directory in (STORE, _FOR_THIS_BOOT))
+
+
+def store(name: str, password: bytes) -> None:
+    """Put a password where systemd finds it, for root alone. Raises FileError."""
+    STORE.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files.write(STORE / name, password + b"\n", 0o600)

@@ -9,7 +9,7 @@ _OWN = "another node announces this node's address, so it has a copy of this nod
 
 FIX = (
     "`meshsec key show` on each node shows which have the same key; on the copy `systemctl stop meshsec.target`, "
-    "remove node.key and node.pub, then `meshsec init`, `meshsec export olsrv2d` and `systemctl start meshsec.target`, "
+    "remove node.key and node.pub, then `meshsec init` and `systemctl start meshsec.target`, "
     "and give its new card to the peers. Nobody meant to copy it? Then the key is in wrong hands: `meshsec peer "
     "revoke` on every peer, and a new key here (docs/guide/trust.md)"
 )

@@ -95,7 +95,7 @@ def _router(facts: Facts) -> list[Check]:
     checks = judged("routing daemon", facts.router_problem, facts.router_software, fix)
     if facts.announced_instead:
         found = f"announces {', '.join(facts.announced_instead)}, not this node's addresses: no peer finds a route here"
-        fix = "write its configuration again (`meshsec export olsrv2d > /etc/olsrv2d/olsrv2d.toml`) and restart it"
+        fix = "systemctl reload olsrv2d (for olsrd2: write `meshsec export olsrd2` to its file, and restart it)"
         checks.append(Check("routing configuration", Level.FAIL, found, fix))
     return checks + [
         Check("routing daemon", Level.WARN, warning, "look into the routing daemon's log")

@@ -1,0 +1,147 @@
+"""``meshsec up``: from an installed package to a running node."""
+
+import os
+import time
+from collections.abc import Sequence
+from ipaddress import IPv4Address
+
+import click
+
+from meshsec import files
+from meshsec.adapters import systemd
+from meshsec.adapters.files import credential
+from meshsec.adapters.kernel import interfaces as kernel
+from meshsec.adapters.kernel.interfaces import Interface
+from meshsec.adapters.systemd import SystemdError
+from meshsec.cli import setup
+from meshsec.cli.app import App
+from meshsec.cli.cards import described
+from meshsec.cli.client import Client, DaemonAbsentError
+from meshsec.cli.key import draw
+from meshsec.cli.output import facts
+from meshsec.cli.up_answers import SECURITIES, Answers, Given, answered
+from meshsec.core.islands import paths
+
+_TARGET = "meshsec.target"
+_RIVALS = ("strongswan.service", "strongswan-starter.service", "ipsec.service")
+"""Debian's own units of IKE daemons, of which only one can have UDP 500. Its packages enable and start them."""
+_ANSWER_SECONDS = 60.0
+"""Time for meshsecd's first answer. It asks the kernel for ESP before, which is slow on some machines."""
+_POLL_SECONDS = 0.2
+
+
+@click.command
+@click.option("--name", help="The node's name on its card.")
+@click.option("--ipv4", type=setup.ipv4_address, metavar="ADDRESS", help="Its IPv4 mesh address, if it shall have one.")
+@click.option("--interface", "interfaces", multiple=True, help="A mesh interface; may be repeated.")
+@click.option("--mesh-id", help="With a radio: the mesh's name, the same on all nodes.")
+@click.option("--frequency", type=int, metavar="MHZ", help="With a radio: its channel, such as 2412.")
+@click.option("--security", type=SECURITIES, help="With a radio: whether neighbours need a password.")
+@click.pass_obj
+def up(  # noqa: PLR0913, PLR0917  # one for each option
+    app: App,
+    name: str | None,
+    ipv4: IPv4Address | None,
+    interfaces: tuple[str, ...],
+    mesh_id: str | None,
+    frequency: int | None,
+    security: str | None,
+) -> None:
+    """Make this machine a node that runs, and print its card.
+
+    It writes the configuration and the key, stops other IKE daemons, enables and starts meshsec.target, and waits for
+    meshsecd. At a terminal it asks for what no option says. A second run changes nothing that is there already.
+    """
+    if os.geteuid() != 0:
+        raise click.ClickException("only root may set up a node: `sudo meshsec up`")
+    given = Given(name, ipv4, interfaces, mesh_id, frequency, security)
+    present = kernel.present()
+    if files.exists(app.config):
+        setup.keep(app.config, given=bool(name or ipv4 or interfaces or given.has_radio))
+    else:
+        _write(app, answered(given, present))
+    setup.make_key(app)
+    if not systemd.is_booted():
+        raise click.ClickException(
+            "the node is set up and not started, because this system has no systemd: docs/guide/systemd.md, "
+            '"Without systemd", has the commands that start it'
+        )
+    _start(app, present)
+    _wait_answer(app)
+    _show(app, present)
+
+
+def _write(app: App, answers: Answers) -> None:
+    if answers.password is not None:
+        credential.store(credential.SAE_PASSWORD, answers.password)
+        click.echo(f"{credential.STORE / credential.SAE_PASSWORD}: written, for root alone")
+    setup.write(app.config, answers.name, answers.interfaces, answers.ipv4, answers.radio)
+
+
+def _start(app: App, present: Sequence[Interface]) -> None:
+    """Enable and start what does not run yet."""
+    wanted = [_TARGET, *(f"meshsec-radio@{name}.service" for name in _radios(app, present))]
+    if not all(systemd.is_enabled(unit) and systemd.is_active(unit) for unit in wanted):
+        systemd.run("systemd-sysusers")
+        _set_sysctls()
+        systemd.run("systemctl", "daemon-reload")
+        _stop_rivals()
+        systemd.run("systemctl", "enable", "--now", *wanted)
+        click.echo(f"{', '.join(wanted)}: enabled and started")
+
+
+def _radios(app: App, present: Sequence[Interface]) -> list[str]:
+    """Return the mesh interfaces that meshsec-radio brings up; one that is not plugged in yet may be a radio."""
+    if app.settings.radios is None:
+        return []
+    cables = {one.name for one in present if not one.wireless}
+    links = {device for link in app.settings.links for device in paths.devices(link.peer)}
+    return [name for name in app.settings.routing.interfaces if name not in cables | links]
+
+
+def _set_sysctls() -> None:
+    """Apply the sysctls of the package. A container may not set each of them; `meshsec doctor` says which are wrong."""
+    try:
+        systemd.run("sysctl", "--quiet", "--system")
+    except SystemdError as error:
+        click.echo(f"warning: {error}", err=True)
+
+
+def _stop_rivals() -> None:
+    for unit in _RIVALS:
+        if systemd.is_enabled(unit) or systemd.is_active(unit):
+            systemd.run("systemctl", "disable", "--now", unit)
+            click.echo(f"{unit}: disabled and stopped, because only one IKE daemon can have UDP 500")
+
+
+def _wait_answer(app: App) -> None:
+    """Wait for meshsecd. Raises ClickException when it has failed, or does not answer in time."""
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while True:
+        try:
+            with Client(app.socket) as client:
+                client.call("status")
+        except DaemonAbsentError as error:
+            failed = systemd.has_failed("meshsecd.service")
+            if failed or time.monotonic() > deadline:
+                why = "meshsecd has failed" if failed else f"{error} ({_ANSWER_SECONDS:.0f} s)"
+                raise click.ClickException(f"{why}; `journalctl --unit=meshsecd --lines=20` says why") from error
+            time.sleep(_POLL_SECONDS)
+        else:
+            return
+
+
+def _show(app: App, present: Sequence[Interface]) -> None:
+    values = described(app.card, grouped=False)
+    click.echo(f"\n{app.card.name} runs. Its card:\n")
+    draw(str(values["card"]))
+    facts(values)
+    for one in present:
+        if one.name in app.settings.routing.interfaces and not (one.up or one.wireless):
+            click.echo(f"\n{one.name} is down; this machine's network configuration must bring it up.")
+    click.echo(
+        "\nNext:\n"
+        "  meshsec peer add NAME CARD   trusts a node by its card; that node must trust this one, too\n"
+        "  meshsec status               shows who is in reach, and whether the traffic is protected\n"
+        "  meshsec doctor               says what is wrong, and how to fix it"
+    )

@@ -1,0 +1,297 @@
+"""``meshsec up``. Only systemd is played: programs that write down their calls, and a server in meshsecd's place.
+
+A booted machine shows the whole (tests/fleet/test_up.py).
+"""
+
+import asyncio
+import os
+import stat
+import sys
+import threading
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from meshsec.adapters import systemd
+from meshsec.adapters.files import credential
+from meshsec.adapters.kernel import interfaces as kernel
+from meshsec.adapters.kernel.interfaces import Interface
+from meshsec.adapters.sockets.control import ControlServer
+from meshsec.cli import main, setup, up_answers
+from meshsec.cli import up as command
+from namespaces import ip, new_namespace
+
+RADIO = Interface("wlan1", wireless=True, has_default_route=False, up=False)
+CABLE = Interface("eth1", wireless=False, has_default_route=False, up=True)
+OUTWARD = Interface("eth0", wireless=False, has_default_route=True, up=True)
+PRESENT = [OUTWARD, CABLE, RADIO]
+BY_CABLE = ("--name", "alpha", "--interface", "eth1")
+SYSTEMCTL = """\
+echo "systemctl $*" >>$CALLS
+case $1 in
+show)
+    case $2 in *UnitFileState) known=enabled ;; *) known=active ;; esac
+    if grep -qx "$4" $STATE; then echo $known; else echo inactive; fi ;;
+enable) shift 2; for unit in "$@"; do echo $unit >>$STATE; done ;;
+disable) grep -vx $3 $STATE >$STATE.new; mv $STATE.new $STATE ;;
+esac
+"""
+"""Units that are in the file are enabled and active, all others neither."""
+
+Up = Callable[..., Result]
+
+__all__ = ["new_namespace"]
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root sets up a node")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Give the file of the units that run; Debian's IKE daemon is among them."""
+    (path := tmp_path / "state").write_text("strongswan.service\n")
+    return path
+
+
+@pytest.fixture
+def calls(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Play systemd, and give the file of the calls that change something or ask for it."""
+    (programs := tmp_path / "programs").mkdir()
+    record = 'echo "${0##*/} $*" >>$CALLS\n'
+    for name, text in {"systemctl": SYSTEMCTL, "systemd-sysusers": record, "sysctl": record}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{text}")
+        (programs / name).chmod(0o755)
+    (path := tmp_path / "calls").touch()
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("CALLS", str(path))
+    monkeypatch.setenv("STATE", str(state))
+    monkeypatch.setattr(systemd, "BOOTED", tmp_path)
+    return path
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "etc/meshsec.toml"
+
+
+@pytest.fixture
+def meshsecd(tmp_path: Path) -> Iterator[None]:
+    """Answer at the control socket."""
+    started, stop = threading.Event(), threading.Event()
+
+    async def answer(_method: str, _params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {}
+
+    async def serve() -> None:
+        server = ControlServer(tmp_path / "control.sock", answer)
+        await server.start()
+        started.set()
+        await asyncio.to_thread(stop.wait)
+        await server.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert started.wait(60)
+    yield
+    stop.set()
+    thread.join(60)
+
+
+@pytest.fixture
+def up(config: Path, calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Up:
+    """Give a function that runs the command, with everything below a directory of the test."""
+    monkeypatch.setattr(kernel, "present", lambda: PRESENT)
+    monkeypatch.setattr(credential, "STORE", tmp_path / "credstore")
+    create = setup.write
+
+    def write_below(path: Path, *arguments: Any) -> None:
+        create(path, *arguments)
+        path.write_text(f'{path.read_text()}\n[paths]\npeers = "peers"\nstate = "state"\nrun = "run"\n')
+
+    monkeypatch.setattr(setup, "write", write_below)
+
+    def run(*arguments: str, typed: str | None = None) -> Result:
+        monkeypatch.setattr(up_answers, "is_at_a_terminal", lambda: typed is not None)
+        places = ["--config", str(config), "--socket", str(tmp_path / "control.sock")]
+        return CliRunner().invoke(main, [*places, "up", *arguments], input=typed)
+
+    return run
+
+
+def changes(calls: Path) -> list[str]:
+    """Return the calls but for those that only ask."""
+    return [line for line in calls.read_text().splitlines() if not line.startswith("systemctl show")]
+
+
+def files_of(config: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in config.parent.rglob("*") if path.is_file()}
+
+
+def said(result: Result) -> str:
+    """Return all that a failed command printed."""
+    assert result.exit_code != 0
+    return result.output + result.stderr
+
+
+def test_options_make_a_node_that_runs(up: Up, config: Path, calls: Path, meshsecd: None) -> None:
+    done = up(*BY_CABLE, "--ipv4", "10.77.0.1")
+    assert done.exit_code == 0, done.output
+    written = tomllib.loads(config.read_text())
+    assert written["node"] == {"name": "alpha", "ipv4": "10.77.0.1"}
+    assert written["routing"] == {"interfaces": ["eth1"]}
+    assert "radio" not in written
+    assert changes(calls) == [
+        "systemd-sysusers ",
+        "sysctl --quiet --system",
+        "systemctl daemon-reload",
+        "systemctl disable --now strongswan.service",
+        "systemctl enable --now meshsec.target",
+    ]
+    assert "alpha runs. Its card:" in done.stdout
+    assert "\u2588" in done.stdout, "the QR code"
+    assert "meshsec1" in done.stdout
+    assert "meshsec peer add NAME CARD" in done.stdout
+    assert stat.S_IMODE((config.parent / "state/node.key").stat().st_mode) == 0o600
+
+
+def test_a_second_run_changes_nothing(up: Up, config: Path, calls: Path, meshsecd: None) -> None:
+    up(*BY_CABLE)
+    before = files_of(config)
+    calls.write_text("")
+    again = up()
+    assert again.exit_code == 0, again.output
+    assert files_of(config) == before
+    assert changes(calls) == []
+    assert "alpha runs" in again.stdout
+
+
+def test_a_run_that_was_interrupted_is_completed(up: Up, config: Path, calls: Path, meshsecd: None) -> None:
+    up(*BY_CABLE)
+    (config.parent / "state/node.key").unlink()
+    (config.parent / "state/node.pub").unlink()
+    assert up().exit_code == 0
+    assert (config.parent / "state/node.key").exists()
+
+
+def test_options_that_an_existing_configuration_would_ignore_are_refused(up: Up, config: Path, meshsecd: None) -> None:
+    up(*BY_CABLE)
+    assert f"{config} exists; change" in said(up("--frequency", "2412"))
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        (("--interface", "eth1"), "--name is missing"),
+        (
+            ("--name", "alpha"),
+            "--interface is missing, and without a terminal nobody can be asked; this machine has:",
+        ),
+        (("--name", "alpha", "--interface", "wlan1"), "--mesh-id is missing"),
+        (("--name", "alpha", "--interface", "wlan1", "--mesh-id", "rescue"), "--frequency is missing"),
+        ((*BY_CABLE, "--mesh-id", "rescue", "--frequency", "2412"), "--security is missing"),
+        (
+            (*BY_CABLE, "--mesh-id", "rescue", "--frequency", "2412", "--security", "sae"),
+            "the password of the mesh is missing, and without a terminal nobody can be asked: `install -D -m 0600",
+        ),
+    ],
+)
+def test_without_a_terminal_what_is_missing_is_named_and_nothing_is_written(
+    up: Up, config: Path, calls: Path, given: tuple[str, ...], missing: str
+) -> None:
+    refused = up(*given)
+    assert refused.exit_code == 2
+    assert missing in said(refused)
+    assert not config.exists()
+    assert changes(calls) == []
+
+
+def test_a_value_that_the_configuration_refuses_is_named_and_nothing_starts(up: Up, config: Path, calls: Path) -> None:
+    assert "node.name" in said(up("--name", "no name!", "--interface", "eth1"))
+    assert "radio.frequency" in said(up(*BY_CABLE, "--mesh-id", "x", "--frequency", "1", "--security", "open"))
+    assert not config.exists()
+    assert changes(calls) == []
+
+
+def test_at_a_terminal_radios_come_first_and_the_way_out_last(
+    up: Up, config: Path, calls: Path, tmp_path: Path, meshsecd: None
+) -> None:
+    typed = "alpha\n\nrescue\n\n\nopen sesame\nopen sesame\n"
+    done = up(typed=typed)
+    assert done.exit_code == 0, done.output
+    offered = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("  ") and line[2].isdecimal()]
+    assert offered == ["wlan1", "eth1", "eth0"]
+    assert tomllib.loads(config.read_text())["routing"]["interfaces"] == ["wlan1"]
+    assert tomllib.loads(config.read_text())["radio"] == {"mesh_id": "rescue", "frequency": 2412, "security": "sae"}
+    password = tmp_path / "credstore/meshsec.sae-password"
+    assert (password.read_text(), stat.S_IMODE(password.stat().st_mode)) == ("open sesame\n", 0o600)
+    assert "open sesame" not in done.output
+    assert changes(calls)[-1] == "systemctl enable --now meshsec.target meshsec-radio@wlan1.service"
+
+
+def test_the_interface_with_the_default_route_is_no_default_and_is_confirmed(up: Up, config: Path) -> None:
+    assert "Aborted" in said(up("--name", "alpha", typed="3\nn\n"))
+    assert not config.exists()
+    assert up_answers.in_order([OUTWARD, CABLE]) == [CABLE, OUTWARD]
+
+
+def test_a_password_that_no_radio_takes_is_refused(up: Up, config: Path) -> None:
+    refused = up("--name", "alpha", "--interface", "wlan1", typed="rescue\n\n\nshort\nshort\n")
+    assert "the password: 5 octets are not allowed; allowed: 8 to 63" in said(refused)
+    assert not config.exists()
+
+
+def test_a_password_that_is_stored_is_not_asked_for(up: Up, config: Path, tmp_path: Path, meshsecd: None) -> None:
+    credential.store(credential.SAE_PASSWORD, b"another one")
+    radio = ("--name", "alpha", "--interface", "wlan1", "--mesh-id", "x", "--frequency", "5180", "--security", "sae")
+    assert up(*radio).exit_code == 0
+    assert (tmp_path / "credstore/meshsec.sae-password").read_text() == "another one\n"
+
+
+def test_without_systemd_the_node_is_made_and_the_way_to_start_it_is_named(
+    up: Up, config: Path, calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systemd, "BOOTED", tmp_path / "absent")
+    assert "this system has no systemd: docs/guide/systemd.md" in said(up(*BY_CABLE))
+    assert (config.parent / "state/node.key").exists()
+    assert calls.read_text() == ""
+
+
+def test_a_meshsecd_that_does_not_answer_is_reported(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_ANSWER_SECONDS", 0.5)
+    assert "`journalctl --unit=meshsecd --lines=20` says why" in said(up(*BY_CABLE))
+
+
+def test_a_meshsecd_that_has_failed_is_not_waited_for(up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemd, "has_failed", lambda unit: unit == "meshsecd.service")
+    assert "meshsecd has failed; `journalctl --unit=meshsecd --lines=20` says why" in said(up(*BY_CABLE))
+
+
+def test_a_command_of_systemds_that_fails_is_named_with_its_reason(up: Up, tmp_path: Path) -> None:
+    (tmp_path / "programs/systemd-sysusers").write_text("#!/bin/sh\necho no room >&2; exit 1\n")
+    assert "`systemd-sysusers`: no room" in said(up(*BY_CABLE))
+
+
+def test_only_root_may(up: Up, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "`sudo meshsec up`" in said(up(*BY_CABLE))
+    assert not config.exists()
+
+
+def test_the_interfaces_of_this_machine_are_those_of_the_kernel(new_namespace: Callable[[], str]) -> None:
+    """In a network namespace: a cable, the way out, a bridge with a port, and a tunnel."""
+    name = new_namespace()
+    for device, other in (("mesh0", "port0"), ("out0", "port1")):
+        ip("-n", name, "link", "add", device, "type", "veth", "peer", "name", other)
+    ip("-n", name, "link", "add", "bridge0", "type", "bridge")
+    for port in ("port0", "port1"):
+        ip("-n", name, "link", "set", port, "master", "bridge0")
+    ip("-n", name, "tuntap", "add", "tunnel0", "mode", "tun")
+    ip("-n", name, "link", "set", "out0", "up")
+    ip("-n", name, "-6", "route", "add", "default", "dev", "out0")
+    print_them = "from meshsec.adapters.kernel import interfaces; print(interfaces.present())"
+    found = ip("netns", "exec", name, sys.executable, "-c", print_them)
+    mesh = Interface("mesh0", wireless=False, has_default_route=False, up=False)
+    assert found.strip() == repr([mesh, Interface("out0", wireless=False, has_default_route=True, up=True)])
