@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from meshsec.adapters.files.credential import SAE_PASSWORD, CredentialError, sae_password
+from meshsec.adapters.files.credential import (
+    ACCESS_PASSWORD,
+    SAE_PASSWORD,
+    CredentialError,
+    access_password,
+    sae_password,
+)
 from meshsec.adapters.radio import rfkill
 from meshsec.adapters.radio.supplicant import Supplicant, configuration
 from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
@@ -25,9 +31,9 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes, int
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
 
     def hand_over(content: bytes, mode: int) -> None:
-        path = tmp_path / SAE_PASSWORD
-        path.write_bytes(content)
-        path.chmod(mode)
+        for name in (SAE_PASSWORD, ACCESS_PASSWORD):
+            (tmp_path / name).write_bytes(content)
+            (tmp_path / name).chmod(mode)
 
     return hand_over
 
@@ -40,7 +46,7 @@ def test_a_password_is_taken_without_its_end_of_line(
     put: Callable[[bytes, int], None], content: bytes, expected: bytes
 ) -> None:
     put(content, 0o400)
-    assert sae_password() == expected
+    assert sae_password() == access_password() == expected
 
 
 @pytest.mark.parametrize(
@@ -54,12 +60,13 @@ def test_a_password_is_taken_without_its_end_of_line(
         (b"secret12" * 600, 0o400, "longer than"),
     ],
 )
+@pytest.mark.parametrize("read", [sae_password, access_password])
 def test_an_unusable_password_is_refused_and_not_repeated(
-    put: Callable[[bytes, int], None], content: bytes, mode: int, words: str
+    put: Callable[[bytes, int], None], read: Callable[[], bytes], content: bytes, mode: int, words: str
 ) -> None:
     put(content, mode)
     with pytest.raises(CredentialError, match=words) as caught:
-        sae_password()
+        read()
     assert content.decode(errors="replace")[:7] not in str(caught.value)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from adapters.test_nftables import PATIENCE, SILENCE, listening, received, sendto, within
 from meshsec.adapters.kernel.nft import RulesError, Table
+from meshsec.core.access.shared_address import DEVICE as CLIENTS
 from meshsec.core.channels import nft_uplink
 from meshsec.core.networks.networks import DEVICE
 from meshsec.core.values.gateway import Uplink, Way
@@ -125,8 +126,14 @@ def test_what_does_not_leave_by_the_uplink_keeps_its_address(gateway: Gateway) -
         assert heard.recvfrom(64)[1][0] == CLIENT4
 
 
+@pytest.mark.parametrize("device", [DEVICE, CLIENTS])
 @pytest.mark.parametrize("way", [Way.NAT, Way.ROUTE])
-def test_nobody_outside_begins_a_flow_into_the_mesh(gateway: Gateway, way: Way) -> None:
+def test_nobody_outside_begins_a_flow_into_the_mesh(gateway: Gateway, way: Way, device: str) -> None:
+    """Neither to what is behind other nodes nor to the gateway's own clients."""
+    if device != DEVICE:
+        subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{DEVICE}.keep_addr_on_down=1"], check=True)
+        ip("link", "set", DEVICE, "down")
+        ip("link", "set", DEVICE, "name", device, "up")
     assert gateway.reaches(CLIENT4, gateway.client), "the control: there is no table yet"
     gateway.apply(way, way)
     assert not gateway.reaches(CLIENT4, gateway.client)

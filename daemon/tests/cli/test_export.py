@@ -370,6 +370,23 @@ def test_drop_ins_of_another_profile_do_not_stay_behind(meshsec: Meshsec, tmp_pa
     assert "CPUScheduling" not in "".join(path.read_text() for path in written)
 
 
+def test_an_access_points_password_is_checked_before_hostapd_has_it(
+    meshsec: Meshsec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, secret = tmp_path / "a/meshsec.toml", tmp_path / "meshsec.access-password"
+    radio = '{ interface = "ap0", ssid = "valley", frequency = 2412 }'
+    config.write_text(f'{config.read_text()}\n[access]\nnetworks = ["10.130.0.0/16"]\nradio = {radio}\n')
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    secret.touch(mode=0o600)
+    for password, is_good in (("correct horse", True), ("1234567", False)):
+        secret.write_text(password)
+        exported = meshsec("export", "hostapd")
+        assert (f"sae_password={password}" in exported.stdout) is is_good
+    assert exported.exit_code == 1
+    assert "meshsec.access-password: 7 octets are not allowed; allowed: 8 to 63 octets" in exported.output
+    assert "1234567" not in exported.output
+
+
 def test_only_systemd_has_several_files(meshsec: Meshsec, tmp_path: Path) -> None:
     assert meshsec("export", "olsrv2d", "--into", str(tmp_path)).exit_code == 2
     assert meshsec("export", "systemd", "--into", str(tmp_path / "absent")).exit_code == 2
