@@ -128,7 +128,7 @@ def is_degraded(view: Mapping[str, Any]) -> bool:
         return True
     if any(one["problem"] and one["announced_by"] for one in view["networks"]):
         return True
-    if any(not one["up"] or one["problems"] for one in view["links"]):
+    if view["gateway"]["problems"] or any(not one["up"] or one["problems"] for one in view["links"]):
         return True
     return any(peer["state"] in _UNPROTECTED or is_lost(peer) for peer in view["peers"])
 

@@ -17,6 +17,7 @@ from click.testing import Result
 from core.world import Driver, card, ike_sa, route
 from meshsec.adapters.sockets.control import ControlError, ControlServer
 from meshsec.cli import client, router_file
+from meshsec.cli.views import is_degraded
 from meshsec.core.channels.events import (
     AnnouncementSet,
     OverlayDown,
@@ -189,6 +190,12 @@ def test_a_network_that_is_announced_and_not_reached_exits_with_3(meshsec: Meshs
     assert validated(meshsec("status", "--json"), "meshsec-status-1")["networks"][0]["announced_by"] == ["n2"]
     daemon.driver.tell(TunnelObserved(frozenset({TunnelRoute(NETWORK, card(2).address)})))
     assert meshsec("status").exit_code == 0
+
+
+def test_a_gateway_that_leads_nowhere_calls_for_attention(meshsec: Meshsec, daemon: Daemon) -> None:
+    view = validated(meshsec("status", "--json"), "meshsec-status-1")
+    assert not is_degraded(view)
+    assert is_degraded(view | {"gateway": view["gateway"] | {"uplink": "eth0", "problems": ["eth0 has no carrier"]}})
 
 
 def test_traffic_of_one_direction_is_told_and_is_no_fault(meshsec: Meshsec, daemon: Daemon) -> None:
