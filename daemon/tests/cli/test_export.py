@@ -378,13 +378,13 @@ def test_an_access_points_password_is_checked_before_hostapd_has_it(
     config.write_text(f'{config.read_text()}\n[access]\nnetworks = ["10.130.0.0/16"]\nradio = {radio}\n')
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
     secret.touch(mode=0o600)
-    for password, is_good in (("correct horse", True), ("1234567", False)):
-        secret.write_text(password)
-        exported = meshsec("export", "hostapd")
-        assert (f"sae_password={password}" in exported.stdout) is is_good
-    assert exported.exit_code == 1
-    assert "meshsec.access-password: 7 octets are not allowed; allowed: 8 to 63 octets" in exported.output
-    assert "1234567" not in exported.output
+    secret.write_text("correct horse")
+    assert "sae_password=correct horse" in meshsec("export", "hostapd").stdout
+    secret.write_text("1234567")
+    refused = meshsec("export", "hostapd")
+    assert refused.exit_code == 1
+    assert "meshsec.access-password: 7 octets are not allowed; allowed: 8 to 63 octets" in refused.output
+    assert "1234567" not in refused.output
 
 
 def test_only_systemd_has_several_files(meshsec: Meshsec, tmp_path: Path) -> None:
