@@ -52,8 +52,10 @@ class Load:
 
 
 def stream(line: Line, hops: int, seconds: float, *, back: bool = False) -> Stream:
-    """Send TCP as fast as it goes, when what came before is over. The first node connects. With ``back`` the other end
-    is the sender."""
+    """Wait until the line answers, then send TCP as fast as it goes.
+
+    The first node connects. With ``back`` the other end is the sender.
+    """
     line.wait_answer(hops)
     with _connected(line.places[0], line.places[hops]) as (client, server):
         before = line.processor_seconds()
@@ -71,8 +73,10 @@ def stream(line: Line, hops: int, seconds: float, *, back: bool = False) -> Stre
 
 
 def load(line: Line, hops: int, seconds: float, mbit_per_s: float, *, back: bool = False) -> Load:
-    """Send UDP at an offered load, when what came before is over. The first node begins. With ``back`` the other end is
-    the sender."""
+    """Wait until the line answers, then send UDP at an offered load.
+
+    The first node begins. With ``back`` the other end is the sender.
+    """
     line.wait_answer(hops)
     source, target = line.places[0], line.places[hops]
     far = namespaces.within(target.namespace, partial(_datagrams, target.address, PORT))

@@ -1,4 +1,4 @@
-"""What hostapd is told; the guest's phone shows what it makes of it."""
+"""What hostapd is told. What it does then is shown by a phone in the guest (tests/scenarios/radio)."""
 
 import socket
 from pathlib import Path

@@ -32,7 +32,7 @@ TAKEN_OVER = 1.0
 """Seconds in which a second uplink carries what the first one did."""
 LARGE = 2_000_000
 """Bytes: more than a thousand segments, so that a path MTU that is wrong by one header stalls the transfer."""
-BEGINS = ("nat", "b")
+_UPLINKS = ("nat", "b")
 """The uplink that each path of b leads through, as the islands name it."""
 _GREEDY = "link:c:9"
 """A connection that meshsecd takes for a link's, so that it does not close its SAs as a stranger's."""
@@ -274,7 +274,7 @@ def test_either_uplink_takes_over_for_the_overlay(overlay: Islands) -> None:
     for _ in range(2):
         overlay.wait_paths(0, 1)
         number = overlay.overlay_path()
-        used = overlay.uplinks[BEGINS[number]]
+        used = overlay.uplinks[_UPLINKS[number]]
         try:
             assert max(_pauses(overlay, used.cut)) <= patient(TAKEN_OVER)
             assert overlay.overlay_path() != number

@@ -67,8 +67,8 @@ fn pair_of_two_links(seed: u64) -> Mesh {
         ..Habits::default()
     };
     let mut mesh = Mesh::new(2, seed, habits);
+    mesh.hear(0, 1);
     for station in [0, 1] {
-        mesh.hear(0, 1);
         mesh.add_second(station, Beacons::Send);
     }
     let both = [(0, 1), (1, 0)];
@@ -106,8 +106,8 @@ fn another_link_to_a_neighbour_takes_over_within_a_second_again_and_again() {
 #[test]
 fn repeated_beacons_move_nobody_and_cost_one_handshake() {
     let mut mesh = pair_of_two_links(1);
-    mesh.silence(1);
-    mesh.silent.push(mesh.stations[1].second.unwrap().1);
+    let silenced = &mesh.stations[1];
+    mesh.silent = vec![silenced.link_address, silenced.second.unwrap().1];
     let (interface, now) = (mesh.stations[0].second.unwrap().0, mesh.now);
     mesh.run(SECOND / 10);
     let beacon = mesh.beacons[&1].clone();

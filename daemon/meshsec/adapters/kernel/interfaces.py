@@ -13,7 +13,7 @@ _SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface, and what tells whether it is meant for the mesh."""
+    """An interface, with the facts by which somebody decides whether it is for the mesh."""
 
     name: str
     wireless: bool

@@ -19,6 +19,7 @@ from meshsec.core.explain import copied_keys, islands_view, networks_view
 from meshsec.core.explain.findings import AccessPointFacts, Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.islands.paths import is_path
+from meshsec.core.networks.networks import originators
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Address, Card, DataPlane, Neighbour
 
@@ -182,7 +183,7 @@ def _strangers(sides: Sides) -> list[str]:
 
 def unknown(asked: Iterable[Stranger], known: Iterable[Card]) -> list[Stranger]:
     """Return the askers whose address is on none of the cards."""
-    addresses = {address for card in known for address in (card.address, card.locator, card.ipv4)}
+    addresses = {address for card in known for address in originators(card)}
     return [one for one in asked if ip_address(one.address) not in addresses]
 
 
@@ -223,11 +224,10 @@ def named(neighbours: Iterable[Neighbour], channels: Iterable[Channel]) -> dict[
 
     A neighbour of both IP versions is listed twice; it hears this node if it does so by one of them.
     """
-    titles = {}
+    titles: dict[Address, str] = {}
     for channel in channels:
         if channel.card:
-            addresses = (channel.card.address, channel.card.locator, channel.card.ipv4)
-            titles.update(dict.fromkeys(addresses, channel.title))
+            titles.update(dict.fromkeys(originators(channel.card), channel.title))
     found: dict[str, bool] = {}
     for one in neighbours:
         name = titles.get(one.originator, str(one.originator))

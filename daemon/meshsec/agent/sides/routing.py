@@ -11,6 +11,7 @@ from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings
+from meshsec.core.networks.networks import originators
 from meshsec.core.values.model import Card, Network
 from meshsec.core.values.refusals import Refusal
 from meshsec.core.values.topology import Topology
@@ -67,7 +68,7 @@ class Routing:
     def trust(self, cards: Iterable[Card]) -> None:
         """Set whose entries keep their place when olsrv2d's tables are full; olsrd2 has no such setting."""
         if isinstance(self._router, Olsrv2d):
-            self._router.trust({one for card in cards for one in (card.address, card.locator, card.ipv4) if one})
+            self._router.trust({address for card in cards for address in originators(card)})
 
     def announce(self, networks: Iterable[AttachedNetwork]) -> None:
         """Set the networks behind this node that the router announces, beside those of its configuration file."""

@@ -12,9 +12,10 @@ from meshsec.core.explain.findings import Check, Level
 
 NAME = "clock"
 DAY = 86400.0
-"""Seconds that a clock may be behind: whoever dated the evidence may have had a clock that was ahead by some hours."""
+"""Seconds by which a clock may be behind without a warning, because the clock that dated the evidence may be ahead."""
 _LAST = 253402300799.0
-"""The last second of the year 9999: whoever signs a list chooses its number, and a date has four digits."""
+"""The last second of the year 9999, the last one that can be printed. A list's number may lie behind it, because
+whoever signs the list chooses the number."""
 
 
 @dataclass(frozen=True, slots=True)

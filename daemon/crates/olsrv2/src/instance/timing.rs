@@ -21,7 +21,7 @@ impl Context<'_> {
     }
 }
 
-/// The times of the neighbourhood.
+/// The hold time and the bounds of the neighbourhood.
 pub(super) fn params(config: &Config) -> Params {
     Params {
         hold_time: config.timing.hello_validity,

@@ -264,11 +264,6 @@ impl Mesh {
         }
     }
 
-    /// Loses from now on what is sent to the first interface of a node or by it, and no longer what the others are.
-    pub fn silence(&mut self, station: usize) {
-        self.silent = vec![self.stations[station].link_address];
-    }
-
     /// Adds a second interface to two nodes, and connects the first to the second over them.
     pub fn connect_second(&mut self, one: usize, other: usize) {
         for station in [one, other] {
@@ -490,20 +485,15 @@ impl Mesh {
         for other in self.alive() {
             let loss = self.habits.loss;
             let is_lost = loss > 0 && self.random.0.u32(..loss) == 0;
+            let hears = self.hears(station, other) && !is_lost && other != station;
             let receiver = &mut self.stations[other];
-            let first = (receiver.interface, receiver.link_address);
-            let end = if is_second {
-                receiver.second
-            } else {
-                Some(first)
+            let end = match is_second {
+                true => receiver.second,
+                false => Some((receiver.interface, receiver.link_address)),
             };
-            let end =
-                end.filter(|(_, to)| ![from, *to].iter().any(|one| self.silent.contains(one)));
-            if let Some((interface, _)) = end.filter(|_| !is_lost && other != station) {
-                if self
-                    .links
-                    .contains_key(&(station.min(other), station.max(other)))
-                {
+            let is_silent = |address| self.silent.contains(address);
+            if let Some((interface, to)) = end.filter(|_| hears && !is_silent(&from)) {
+                if !is_silent(&to) {
                     receiver.node.receive_beacon(now, interface, &from, octets);
                 }
             }

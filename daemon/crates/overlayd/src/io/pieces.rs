@@ -30,7 +30,7 @@ pub const fn is_mark(mark: Mark) -> bool {
     matches!(mark, WHOLE | [FIRST | SECOND, _])
 }
 
-/// Joins the halves of frames. One first half at most waits, whoever sent it, so that halves cannot fill memory.
+/// Joins the halves of frames. At most one first half waits for its second half, so that halves cannot fill memory.
 #[derive(Default)]
 pub struct Joiner {
     waiting: Option<([u8; 6], u8)>,
