@@ -58,6 +58,7 @@ def answered(given: Given, present: Sequence[Interface]) -> Answers:
     asks = is_at_a_terminal()
     name = given.name or _asked(asks, "--name", "Name of this node", host_name())
     interfaces = given.interfaces or (_interface(asks, present),)
+    _confirm_outward(asks, interfaces, present)
     wireless = {one.name for one in present if one.wireless}
     if not given.has_radio and not wireless.intersection(interfaces):
         return Answers(name, given.ipv4, interfaces, {})
@@ -100,13 +101,20 @@ def _interface(asks: bool, present: Sequence[Interface]) -> str:
     answer: str = click.prompt("Number or name", default=free[0] if free else None)
     if answer.isdecimal() and 1 <= int(answer) <= len(offered):
         answer = offered[int(answer) - 1].name
-    if any(one.name == answer and one.has_default_route for one in present):
-        click.confirm(
-            f"This machine reaches the internet, and perhaps you, through {answer}. As a mesh interface it carries no "
-            "unprotected user data. Take it?",
-            abort=True,
-        )
     return answer
+
+
+def _confirm_outward(asks: bool, interfaces: Sequence[str], present: Sequence[Interface]) -> None:
+    """Have somebody confirm, or only read, that an interface with the default route may cut this machine off."""
+    outward = {one.name for one in present if one.has_default_route}
+    for name in (one for one in interfaces if one in outward):
+        consequence = (
+            f"this machine reaches the internet, and perhaps you, through {name}; as a mesh interface it carries no "
+            "unprotected user data"
+        )
+        click.echo(f"warning: {consequence}", err=True)
+        if asks:
+            click.confirm(f"Take {name}?", abort=True)
 
 
 def _described(one: Interface) -> str:

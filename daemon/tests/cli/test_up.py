@@ -237,6 +237,15 @@ def test_the_interface_with_the_default_route_is_no_default_and_is_confirmed(up:
     assert up_answers.in_order([OUTWARD, CABLE]) == [CABLE, OUTWARD]
 
 
+def test_an_option_that_takes_the_default_route_is_confirmed_or_warned_of(up: Up, config: Path, meshsecd: None) -> None:
+    outward = ("--name", "alpha", "--interface", "eth0")
+    assert "Aborted" in said(up(*outward, typed="n\n"))
+    assert not config.exists()
+    assert "warning: this machine reaches the internet, and perhaps you, through eth0" in up(*outward).stderr
+    assert tomllib.loads(config.read_text())["routing"]["interfaces"] == ["eth0"]
+    assert "warning" not in up(*BY_CABLE).stderr
+
+
 def test_a_password_that_no_radio_takes_is_refused(up: Up, config: Path) -> None:
     refused = up("--name", "alpha", "--interface", "wlan1", typed="rescue\n\n\nshort\nshort\n")
     assert "the password: 5 octets are not allowed; allowed: 8 to 63" in said(refused)
