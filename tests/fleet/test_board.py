@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fleet import radio_neighbour
+from tests.fleet.radio_neighbour import JOIN_SECONDS, STATIONS, wait_peering
 from tests.lab.basics import shell
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines import board
@@ -33,14 +35,11 @@ RADIO: dict[str, object] = {
     },
     "meshsec_deadman_seconds": 1800,  # An emulated machine's play is slow to confirm.
 }
-JOIN_SECONDS = 180.0
 BLOCKED_SECONDS = 90.0
 """The longest time for which a neighbour may ignore a station that it has refused (docs/guide/radio.md)."""
 UNCONFIRMED_SECONDS = 300
 """Longer than a play needs here from arming the timer to where the connection breaks."""
 BY_RADIO, FROM_NEIGHBOUR = "192.0.2.1", "192.0.2.2"
-_SECOND_RADIO = "ip netns add neighbour && iw phy $(cat /sys/class/net/wlan1/phy80211/name) set netns name neighbour"
-_STATIONS = "iw dev wlan0 station dump"
 _SAID = "journalctl --unit meshsec-radio@wlan0 --output cat"
 _OTHER = "/etc/default/grub.d/other.cfg"
 _TAGS = "--tags=base,rt_kernel"
@@ -119,15 +118,15 @@ def vault(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_a_radio_meets_a_neighbour_who_has_the_password(machine: Board, vault: list[str]) -> None:
-    machine.ssh("echo options mac80211_hwsim radios=2 >/etc/modprobe.d/radios.conf && modprobe mac80211_hwsim")
+    radio_neighbour.load_radios(machine)
     played = _play(machine, RADIO, *vault)
     assert PASSWORD not in played.output
-    machine.ssh(_SECOND_RADIO)
-    _join(machine, PASSWORD)
-    _wait_peering(machine, JOIN_SECONDS)
+    radio_neighbour.move(machine)
+    radio_neighbour.join(machine, PASSWORD)
+    wait_peering(machine, JOIN_SECONDS)
     again = _play(machine, RADIO, *vault)
     assert again.changed == 0, again.output
-    assert "ESTAB" in machine.ssh(_STATIONS).stdout
+    assert "ESTAB" in machine.ssh(STATIONS).stdout
 
 
 def test_a_password_that_no_neighbour_has_is_taken_back(machine: Board, vault: list[str]) -> None:
@@ -138,9 +137,9 @@ def test_a_password_that_no_neighbour_has_is_taken_back(machine: Board, vault: l
     recap = played.recap[board.NAME]
     assert recap["unreachable"] + recap["failed"] == 1, played.output
     assert "taken back already" not in played.output, "it was slower than the timer: the way never broke"
-    assert "ESTAB" not in machine.ssh(_STATIONS).stdout
+    assert "ESTAB" not in machine.ssh(STATIONS).stdout
     wait_until("it is taken back", lambda: _taken_back(machine), (), UNCONFIRMED_SECONDS + BOOT_SECONDS)
-    _wait_peering(machine, BLOCKED_SECONDS + JOIN_SECONDS)
+    wait_peering(machine, BLOCKED_SECONDS + JOIN_SECONDS)
     again = _play(machine, {**RADIO, **by_radio}, *vault, "--tags=radio")
     assert again.changed == 0, again.output
 
@@ -148,9 +147,9 @@ def test_a_password_that_no_neighbour_has_is_taken_back(machine: Board, vault: l
 def test_a_radio_meets_no_neighbour_with_another_password(machine: Board) -> None:
     """It comes last, because the neighbours ignore the radio for a while."""
     machine.ssh("systemctl stop neighbour")
-    _join(machine, "nobody's password")
+    radio_neighbour.join(machine, "nobody's password")
     wait_until("a refusal", lambda: "MESH-SAE-AUTH-FAILURE" in machine.ssh(_SAID).stdout, (), JOIN_SECONDS)
-    assert "ESTAB" not in machine.ssh(_STATIONS).stdout
+    assert "ESTAB" not in machine.ssh(STATIONS).stdout
 
 
 def _by_radio(machine: Board) -> dict[str, object]:
@@ -166,20 +165,6 @@ def _by_radio(machine: Board) -> dict[str, object]:
 
 def _taken_back(machine: Board) -> bool:
     return "is taken back" in machine.ssh("journalctl --unit meshsec-deadman.service --output cat").stdout
-
-
-def _wait_peering(machine: Board, seconds: float) -> None:
-    wait_until("a peering", lambda: "ESTAB" in machine.ssh(_STATIONS).stdout, (), seconds)
-
-
-def _join(machine: Board, password: str) -> None:
-    """Have the second radio join by hand, in a namespace of its own."""
-    machine.ssh("install -m 0600 /dev/stdin /root/neighbour.password", stdin=f"{password}\n")
-    machine.ssh(
-        "systemd-run --quiet --collect --unit=neighbour --property=RuntimeDirectory=neighbour"
-        " --property=LoadCredential=meshsec.sae-password:/root/neighbour.password"
-        " ip netns exec neighbour meshsec-radio wlan1"
-    )
 
 
 def _play(machine: Board, variables: dict[str, object], *arguments: str, check: bool = True) -> Played:

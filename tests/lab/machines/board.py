@@ -17,7 +17,7 @@ from tests.lab.basics import shell
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines import board_root, fleet_repository, fleet_root
-from tests.lab.machines.fleet import CONTROLLER, NETWORK, PACKAGES, Keys, set_up, uri, write_inventory
+from tests.lab.machines.fleet import CONTROLLER, NETWORK, PACKAGES, Keys, set_up, source, uri, write_inventory
 from tests.lab.machines.fleet_controller import Played, play
 from tests.lab.machines.fleet_repository import SigningKey, publish, served
 from tests.lab.net import namespaces
@@ -95,6 +95,12 @@ class Board:
         options = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=20", *self.keys.options()]
         argv = [*self.controller, "ssh", "-i", str(self.keys.client), *options, f"root@{ADDRESS}", command]
         return shell.run(argv, check=check, stdin=stdin, timeout=_COMMAND_SECONDS)
+
+    def add_source(self) -> None:
+        """Add the project's packages to the machine's apt sources, as an operator does by hand."""
+        write = "install -D -m 0644 /dev/stdin"
+        self.ssh(f"{write} /etc/apt/keyrings/meshsec.asc", stdin=self.keys.repository.decode())
+        self.ssh(f"{write} /etc/apt/sources.list.d/meshsec.sources", stdin=source("meshsec", self.suite))
 
     def wait_reached(self) -> None:
         """Wait until ssh reaches the machine."""
