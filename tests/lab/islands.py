@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
+from meshsec.core.config.island_settings import HELLO_INTERVAL
 from meshsec.core.islands.paths import device
 from meshsec.core.values.islands import PATHS
+from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
 from tests.lab.net.links import End, Link
@@ -167,8 +169,9 @@ def wire(lab: Lab) -> Islands:
 def islands(label: str, options: Options | None = None) -> Iterator[Islands]:
     """Start the islands, and wait until the link joins them. ``options`` are those of all nodes."""
     plain = options or Options()
-    begins = replace(plain, links=[{"peer": "c", "address": PUBLIC, "uplinks": [FIRST, SECOND]}])
-    answers = replace(plain, links=[{"peer": "b", "uplinks": [FIRST]}])
+    pace = {"hello_interval": patient(HELLO_INTERVAL)}
+    begins = replace(plain, links=[{"peer": "c", "address": PUBLIC, "uplinks": [FIRST, SECOND], **pace}])
+    answers = replace(plain, links=[{"peer": "b", "uplinks": [FIRST], **pace}])
     with Lab(label, [("a", "b"), ("c", "d")], plain) as lab:
         lab.set_up({"b": begins, "c": answers})
         made = wire(lab)
