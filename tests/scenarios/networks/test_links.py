@@ -9,6 +9,7 @@ from ipaddress import IPv6Network
 import pytest
 
 from meshsec.adapters.ike import vici_connections
+from meshsec.adapters.kernel.islands import PROTOCOL
 from meshsec.core.channels.islands import Ends, connection_spec
 from meshsec.core.islands import paths
 from meshsec.core.islands.paths import device
@@ -204,10 +205,14 @@ def test_a_restart_of_meshsecd_moves_nothing(mesh: Islands) -> None:
 
 
 def _forget_sas(node: Node) -> None:
-    """Empty the kernel of SAs and policies, which outlive a killed charon; with ESP in user space it has none."""
+    """Empty the kernel of SAs, policies and the routes to them, which outlive daemons that are killed.
+
+    With ESP in user space it has none.
+    """
     if capabilities.probe().esp == EspBackend.KERNEL:
         node.run("ip", "xfrm", "state", "flush")
         node.run("ip", "xfrm", "policy", "flush")
+        node.run("ip", "-6", "route", "flush", "table", "main", "proto", str(PROTOCOL))
 
 
 def test_nothing_leaves_in_the_clear_when_the_daemons_die(mesh: Islands) -> None:

@@ -133,8 +133,8 @@ class IslandsSide:
             if self._is_certain:
                 await self._set_devices(joints, uplinks)
                 await kernel.assign({joint.own for joint in joints})
-            ends = {joint.peer: carrier.uplink for joint, carrier in self.state.up.items()}
-            await kernel.set_ways(uplinks, ends if self._known.backend is EspBackend.KERNEL else {})
+                ends = {joint.peer: carrier.uplink for joint, carrier in self.state.up.items()}
+                await kernel.set_ways(uplinks, ends if self._known.backend is EspBackend.KERNEL else {})
         await self.connections.settle(joints, uplinks)
 
     @property
