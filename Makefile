@@ -40,7 +40,7 @@ STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
 .PHONY: help setup build page check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
-	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
+	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -231,6 +231,9 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 	MESHSEC_IMAGE_BOOT=1 $(BIN)/pytest tests/scenarios/operations/test_image.py
 
 # --- for users and packagers ---
+
+page-pictures: setup build ## make the documents' pictures of the page, in a browser (root)
+	MESHSEC_PICTURES=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/scenarios/page -k 'axe or thousand'
 
 reference: setup ## generate schemas, files of defaults and lists of docs/reference/meshsec.toml.md from the declared settings
 	$(BIN)/python tools/reference

@@ -13,6 +13,8 @@ const DASHES: Record<EdgeKind, number[]> = { protected: [], plain: [6, 4], stran
 const RADII: Record<NodeKind, number> = { self: 8, peer: 6, stranger: 4 };
 /** Nodes up to which each has its name written beside it at any size. */
 const FEW = 60;
+/** Nodes from which lines are thin, because they would cover everything. */
+const MANY = 200;
 
 export function draw(canvas: HTMLCanvasElement, layout: Layout, view: View, route: string[]): void {
   const context = canvas.getContext("2d");
@@ -41,7 +43,7 @@ function drawLines(context: CanvasRenderingContext2D, layout: Layout, kind: Edge
     context.moveTo(line.source.x, line.source.y);
     context.lineTo(line.target.x, line.target.y);
   }
-  stroke(context, colour, 1.6 / scale, DASHES[kind].map((dash) => dash / scale));
+  stroke(context, colour, (layout.places.size > MANY ? 0.5 : 1.6) / scale, DASHES[kind].map((dash) => dash / scale));
 }
 
 function drawRoute(context: CanvasRenderingContext2D, layout: Layout, route: string[], colour: string, scale: number): void {

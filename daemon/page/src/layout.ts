@@ -1,4 +1,4 @@
-/** Where the nodes of the mesh are drawn: forces move them from rings by hops to a drawing without crossings. */
+/** Where the nodes of the mesh are drawn: forces refine a drawing of the routes as a tree around this node. */
 
 import { type Simulation, forceLink, forceManyBody, forceSimulation, forceX, forceY } from "d3-force";
 import type { EdgeKind, Graph, NodeKind } from "./document";
@@ -18,9 +18,8 @@ export interface Line {
   kind: EdgeKind;
 }
 
+/** The distance of two rings; a node's ring is the number of its hops. */
 const RING = 60;
-/** Turns each node by this angle against the one before (the golden angle), so that none covers another. */
-const TURN = 2.399963;
 
 export class Layout {
   places = new Map<string, Place>();
@@ -43,7 +42,8 @@ export class Layout {
   take(graph: Graph): void {
     const before = this.lines.map(({ source, target }) => `${source.key} ${target.key}`).join("|");
     const count = this.places.size;
-    const kept = Object.entries(graph.nodes).map(([key, kind], index) => this.placed(graph, key, kind, index));
+    const angles = directions(graph);
+    const kept = Object.entries(graph.nodes).map(([key, kind]) => this.placed(graph, key, kind, angles));
     this.places = new Map(kept.map((place) => [place.key, place]));
     this.lines = Object.entries(graph.edges).flatMap(([pair, edge]) => {
       const [source, target] = pair.split(" ").map((key) => this.places.get(key));
@@ -59,12 +59,12 @@ export class Layout {
     this.simulation.stop();
   }
 
-  private placed(graph: Graph, key: string, kind: NodeKind, index: number): Place {
+  private placed(graph: Graph, key: string, kind: NodeKind, angles: Map<string, number>): Place {
     const old = this.places.get(key);
     if (old) return Object.assign(old, { kind });
-    const hops = kind === "self" ? 0 : (graph.routes[key]?.length ?? 4);
-    const radius = RING * hops + (kind === "self" ? 0 : index / 20);
-    return { key, kind, x: radius * Math.cos(index * TURN), y: radius * Math.sin(index * TURN) };
+    const radius = kind === "self" ? 0 : RING * (graph.routes[key]?.length ?? 1);
+    const angle = angles.get(key) ?? 0;
+    return { key, kind, x: radius * Math.cos(angle), y: radius * Math.sin(angle) };
   }
 
   /** Move the nodes, or for people who want no motion compute where they end. */
@@ -73,4 +73,36 @@ export class Layout {
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) this.simulation.tick(60);
     else this.simulation.restart();
   }
+}
+
+/**
+ * Return the direction in which each node lies, in radians. The routes are a tree; each of its branches has a sector as
+ * wide as the branch has nodes.
+ */
+function directions(graph: Graph): Map<string, number> {
+  const children = new Map<string, string[]>();
+  for (const key of Object.keys(graph.nodes)) {
+    if (graph.nodes[key] === "self") continue;
+    const parent = graph.routes[key]?.at(-2) ?? "";
+    children.set(parent, [...(children.get(parent) ?? []), key]);
+  }
+  const sizes = new Map<string, number>();
+  const measure = (key: string): number => {
+    const size = (children.get(key) ?? []).reduce((sum, child) => sum + measure(child), 1);
+    sizes.set(key, size);
+    return size;
+  };
+  const angles = new Map<string, number>();
+  const spread = (key: string, from: number, to: number): void => {
+    angles.set(key, (from + to) / 2);
+    const each = (to - from) / Math.max((sizes.get(key) ?? 1) - 1, 1);
+    for (const child of children.get(key) ?? []) {
+      const end = from + each * (sizes.get(child) ?? 1);
+      spread(child, from, end);
+      from = end;
+    }
+  };
+  measure("");
+  spread("", 0, 2 * Math.PI);
+  return angles;
 }

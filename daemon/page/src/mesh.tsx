@@ -144,7 +144,7 @@ class Drawing {
     const [left, right] = extent(places.map((place) => place.x));
     const [top, bottom] = extent(places.map((place) => place.y));
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const k = Math.min(2, (width - 60) / Math.max(right - left, 1), (height - 60) / Math.max(bottom - top, 1));
+    const k = Math.min(3, (width - 60) / Math.max(right - left, 1), (height - 60) / Math.max(bottom - top, 1));
     this.view = { k, x: (-k * (left + right)) / 2, y: (-k * (top + bottom)) / 2 };
     // The reader's first movement starts from here.
     Object.assign(this.canvas, { __zoom: zoomIdentity.translate(this.view.x, this.view.y).scale(k) });
