@@ -39,8 +39,8 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build check lint lint-python reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
-	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
+.PHONY: help setup build page check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -62,7 +62,18 @@ $(STAMPS)/deny: $(STAMPS)/system tools/setup
 	@tools/setup deny
 	@touch $@
 
-build: $(STAMPS)/system ## compile olsrv2d and overlayd (release) into build/bin
+$(STAMPS)/page: $(STAMPS)/python daemon/page/package-lock.json
+	@mkdir -p build
+	@tools/setup page
+	@touch $@
+
+page: build/page/page.js ## bundle the page in the browser into build/page
+
+build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.svg daemon/page/*.mjs daemon/page/src/*)
+	@rm -rf build/page
+	cd daemon/page && ../../build/node build.mjs ../../build/page
+
+build: $(STAMPS)/system page ## compile olsrv2d and overlayd (release) into build/bin, and the page's script into build/page
 	@mkdir -p build/bin
 	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd
 	@for name in olsrv2d overlayd; do \
@@ -73,7 +84,7 @@ build: $(STAMPS)/system ## compile olsrv2d and overlayd (release) into build/bin
 
 check: lint unit ## the fast part: linters, types, import contracts and unit tests of both languages
 
-lint: lint-python lint-rust ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof, module sizes
+lint: lint-python lint-rust lint-page ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof, module sizes, tsc
 
 lint-python: setup
 	$(BIN)/ruff check .
@@ -87,6 +98,9 @@ lint-rust: setup
 	cargo clippy $(CARGO_ARGUMENTS) --workspace --all-targets --locked -- -D warnings
 	tools/check-no-std
 	@tools/check-structure
+
+lint-page: $(STAMPS)/page
+	cd daemon/page && ../../build/node node_modules/typescript/bin/tsc
 
 lint-ansible: setup ## check the Ansible collection with ansible-lint's profile `production`
 	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/build/ansible" ansible-lint --offline --profile production --nocolor -q .
@@ -217,6 +231,9 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 	MESHSEC_IMAGE_BOOT=1 $(BIN)/pytest tests/scenarios/operations/test_image.py
 
 # --- for users and packagers ---
+
+page-pictures: setup build ## make the documents' pictures of the page, in a browser (root)
+	MESHSEC_PICTURES=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/scenarios/page -k 'axe or thousand'
 
 reference: setup ## generate schemas, files of defaults and lists of docs/reference/meshsec.toml.md from the declared settings
 	$(BIN)/python tools/reference

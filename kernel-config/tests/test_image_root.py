@@ -50,6 +50,13 @@ def test_scripts_parse(script: Path) -> None:
     subprocess.run(["sh", "-n", str(script)], check=True)
 
 
+def test_every_unit_of_the_target_is_enabled() -> None:
+    preset = (FILES / "usr/lib/systemd/system-preset/10-vehicle.preset").read_text(encoding="ascii").splitlines()
+    target = (root.REPOSITORY / "daemon/systemd/meshsec.target").read_text(encoding="ascii")
+    wanted = next(line for line in target.splitlines() if line.startswith("Wants=")).removeprefix("Wants=").split()
+    assert {f"enable {unit}" for unit in wanted if unit != "meshsec-pluto.service"} <= set(preset)
+
+
 def test_an_access_point_has_its_programs_and_its_units_are_enabled() -> None:
     assert {"hostapd", "dnsmasq-base", "wireless-regdb"} <= set(root.PACKAGES)
     preset = (FILES / "usr/lib/systemd/system-preset/10-vehicle.preset").read_text(encoding="ascii").splitlines()

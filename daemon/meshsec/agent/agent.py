@@ -17,8 +17,9 @@ from typing import Any
 
 from meshsec.adapters.ike import client
 from meshsec.adapters.kernel import netlink, xfrm
-from meshsec.adapters.sockets.control import ControlServer
+from meshsec.adapters.sockets.control import VIEW_GROUP, ControlServer
 from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
+from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.requests import Requests
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.driver import Driver
@@ -59,6 +60,16 @@ LINGER = 10.0
 """Seconds that an ended key's address stays; charon repeats unconfirmed messages for about as long."""
 
 _log = logging.getLogger(__name__)
+
+
+def _publisher(*servers: ControlServer) -> Callable[[Mapping[str, object]], None]:
+    """Return a function that sends an event to the watching clients of all servers."""
+
+    def publish(event: Mapping[str, object]) -> None:
+        for server in servers:
+            server.publish(event)
+
+    return publish
 
 
 class Agent:
@@ -110,12 +121,15 @@ class Agent:
             settings.paths,
             card.address,
             engine.known,
-            access.Uses(self.routing.announce_clients, self.driver.post, self._spawn),
+            access.Uses(self.routing.announce_clients, self.driver.post, self._spawn, settings.page.port_for_clients),
         )
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
+        self._page = PageRequests(self._answer, asyncio.get_running_loop().time)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
+        self._view = ControlServer(Path(settings.paths.view_socket), self._page.answer, VIEW_GROUP)
+        self._publish = _publisher(self._control, self._view)
         self.scheduling = self._make_scheduling(settings)
         self._sides: Mapping[Side, Callable[[Any], Awaitable[Cause | None]]] = {
             Side.KERNEL: self.kernel.apply_rules,
@@ -143,7 +157,8 @@ class Agent:
                 self.modes,
                 self.scheduling,
                 self.reload,
-            )
+            ),
+            self._page,
         )
         self._tasks: asyncio.TaskGroup | None = None
         self._told: dict[str, Shown] = {}
@@ -156,12 +171,13 @@ class Agent:
         scheduling = replace(settings.scheduling, governor=governor)
         journal, interfaces = Path(settings.paths.scheduling_journal), settings.routing.interfaces
         charon = CharonSide(self._queued, self.ike.look_soon, self.ike.poll)
-        return Scheduling(scheduling, journal, interfaces, self._control.publish, charon)
+        return Scheduling(scheduling, journal, interfaces, self._publish, charon)
 
     async def run(self) -> None:
         """Serve until cancelled. Raises OSError if the control socket cannot be made."""
         await self._control.start()
         try:
+            await self._view.start()
             self.scheduling.start()
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -200,6 +216,7 @@ class Agent:
             self._notifier.close()
             self.driver.close()
             self.scheduling.close()
+            await self._view.close()
             await self._control.close()
 
     async def _give_back(self) -> None:
@@ -292,13 +309,13 @@ class Agent:
 
     def _tell_watchers(self) -> None:
         """Send what changed since the last turn to those who watch; without watchers this costs nothing."""
-        if not self._control.is_watched:
+        if not (self._control.is_watched or self._view.is_watched):
             return
         engine = self.driver.engine
         now = {channel.title: shown(engine, channel) for channel in engine.known.channels()}
         for name, seen in now.items():
             if self._told.get(name) != seen:
-                self._control.publish(views.change(name, seen))
+                self._publish(views.change(name, seen))
         for name in self._told.keys() - now.keys():
-            self._control.publish({"kind": "removed", "peer": name, "state": "", "reason": "it is trusted no longer"})
+            self._publish({"kind": "removed", "peer": name, "state": "", "reason": "it is trusted no longer"})
         self._told = now

@@ -33,6 +33,7 @@ COMMANDS = {
     "mode": "mode:mode",
     "gateway": "gateway:gateway",
     "clients": "clients:clients",
+    "page": "page:page",
     "doctor": "doctor:doctor",
     "drift": "drift:drift",
     "check": "check:check",

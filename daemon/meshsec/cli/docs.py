@@ -12,6 +12,7 @@ from click.shell_completion import get_completion_class
 from meshsec import __version__
 from meshsec.cli.app import main as cli
 from meshsec.daemon import main as daemon
+from meshsec.page import main as page
 from meshsec.radio import main as radio
 
 _COMPLETIONS = {"bash": "meshsec", "zsh": "_meshsec", "fish": "meshsec.fish"}
@@ -31,6 +32,7 @@ class Page:
 PAGES = (
     Page("meshsec", 1, "secure a mesh: trust peers by their cards", cli),
     Page("meshsecd", 8, "keeps an IPsec channel to every trusted peer in reach", daemon),
+    Page("meshsec-page", 8, "shows this node in the browser", page),
     Page("meshsec-radio", 8, "brings a wireless interface into the mesh and keeps it there", radio),
 )
 
@@ -71,7 +73,7 @@ def manual(page: Page) -> str:
         ".SH FILES",
         *_files(),
         ".SH SEE ALSO",
-        "meshsec(1), meshsecd(8), meshsec-radio(8), olsrv2d(8), nft(8)",
+        "meshsec(1), meshsecd(8), meshsec-page(8), meshsec-radio(8), olsrv2d(8), nft(8)",
     ]
     return "\n".join(lines) + "\n"
 
@@ -117,6 +119,7 @@ def _files() -> Iterator[str]:
         ("/etc/meshsec/peers/NAME.card", "The card of a trusted peer."),
         ("/var/lib/meshsec/node.key", "The node's private key; never leaves the node."),
         ("/run/meshsec/control.sock", "Where meshsecd answers; for root and the group meshsec."),
+        ("/run/meshsec/view.sock", "Where meshsecd answers those who only look; for root and the group meshsec-view."),
     ):
         yield from (".TP", f".I {path}", purpose)
 

@@ -1,10 +1,13 @@
 """The control socket with real clients, well behaved and not."""
 
 import asyncio
+import grp
 import json
+import os
 import stat
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -107,6 +110,21 @@ def test_a_request_that_cannot_be_read_is_answered_and_the_next_one_served(
         client.writer.close()
 
     serve(tmp_path, scenario)
+
+
+def test_a_socket_is_given_to_its_own_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[str, int]] = []
+    monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_gid={"lookers": 4711}[name]))
+    monkeypatch.setattr(os, "chown", lambda path, _user, group: given.append((path.name, group)))
+
+    async def run() -> None:
+        server = ControlServer(tmp_path / "view.sock", handler, "lookers")
+        await server.start()
+        assert stat.S_IMODE((tmp_path / "view.sock").stat().st_mode) == 0o660
+        await server.close()
+
+    asyncio.run(run())
+    assert given == [("view.sock", 4711)]
 
 
 def test_a_refusal_carries_code_and_message(tmp_path: Path) -> None:

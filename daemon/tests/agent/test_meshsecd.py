@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +89,16 @@ class Node:
         return code
 
     def ask(self, method: str, **params: object) -> dict[str, Any]:
+        return self._ask("control", method, params)
+
+    def look(self, method: str, /, **params: object) -> dict[str, Any]:
+        """Ask at the socket for those who only look."""
+        return self._ask("view", method, params)
+
+    def _ask(self, by: str, method: str, params: Mapping[str, object]) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(60)
-            client.connect(str(self.directory / "run/control.sock"))
+            client.connect(str(self.directory / f"run/{by}.sock"))
             client.sendall(json.dumps({"id": 1, "method": method, "params": params}).encode() + b"\n")
             with client.makefile("rb") as lines:
                 answer: dict[str, Any] = json.loads(lines.readline())
@@ -139,6 +146,18 @@ def test_killed_and_started_again_it_serves_at_the_same_socket(node: Node) -> No
     assert str(BOAT.address) in node.rules()
     node.start()
     assert node.ask("ping")["result"]["version"]
+
+
+def test_who_only_looks_sees_the_same_and_changes_nothing(node: Node) -> None:
+    node.start()
+    assert node.look("status")["result"]["peers"][0]["name"] == "boat"
+    assert node.look("peer_remove", name="boat")["error"]["code"] == "unknown_method"
+    session = node.look("login", token=node.ask("page_login")["result"]["token"])["result"]["session"]
+    change = {"method": "peer_remove", "params": {"name": "boat"}}
+    assert node.look("change", session="x", **change)["error"]["code"] == "not_logged_in"
+    assert node.ask("status")["result"]["peers"] != []
+    assert node.look("change", session=session, **change)["result"] == {"name": "boat", "fleet": ""}
+    assert node.ask("status")["result"]["peers"] == []
 
 
 def test_a_second_one_is_refused(node: Node) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters.files import trust_store
+from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.requests import Requests
 from meshsec.agent.sides.trust import Side, Trust
 from meshsec.core.channels.events import Event, PeerRemoved, PeerSet, TrustStoreRead
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from meshsec.agent.control.sides import Sides
+
+
+async def unasked(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Answer nothing: nobody asks for the page."""
+    raise AssertionError(method)
 
 
 async def anywhere() -> Surroundings:
@@ -163,7 +170,7 @@ def test_a_card_is_parsed_once_from_the_request_to_the_rules(tmp_path: Path, mon
         return parsed[-1]
 
     monkeypatch.setattr(cards, "parse", counted)
-    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)))
+    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)), PageRequests(unasked, float))
     asyncio.run(requests.answer("peer_add", {"name": "boat", "card": VECTORS[4]["card"]}))
     (event,) = store.events
     assert isinstance(event, PeerSet)
@@ -174,7 +181,7 @@ def test_a_card_is_parsed_once_from_the_request_to_the_rules(tmp_path: Path, mon
 def test_adding_a_card_reports_others_with_its_name(store: Store) -> None:
     store.reload()
     named_boat = cards.render(replace(TRUCK, name="boat"))
-    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)))
+    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)), PageRequests(unasked, float))
     asyncio.run(requests.answer("peer_add", {"name": "boat", "card": VECTORS[4]["card"]}))
     answer = asyncio.run(requests.answer("peer_add", {"name": "truck", "card": named_boat}))
     assert answer["namesakes"] == ["boat"]

@@ -119,6 +119,7 @@ def test_manual_pages_and_completions_are_generated(tmp_path: Path) -> None:
         "completions/bash/meshsec",
         "completions/fish/meshsec.fish",
         "completions/zsh/_meshsec",
+        "man/meshsec-page.8",
         "man/meshsec-radio.8",
         "man/meshsec.1",
         "man/meshsecd.8",

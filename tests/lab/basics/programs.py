@@ -27,6 +27,11 @@ def meshsecd() -> str:
     return str(Path(sys.executable).parent / "meshsecd")
 
 
+def meshsec_page() -> str:
+    """Return the path of the page's server of this Python environment."""
+    return str(Path(sys.executable).parent / "meshsec-page")
+
+
 def charon() -> str:
     """Return the path of strongSwan's IKE daemon."""
     return _found("charon-systemd")

@@ -59,8 +59,13 @@ def within(name: str, function: Callable[[], T]) -> T:
         return thread.submit(_entered, name, function).result()
 
 
-def _entered(name: str, function: Callable[[], T]) -> T:
+def enter(name: str) -> None:
+    """Move the calling thread into a namespace, with the processes that it starts."""
     with (NETNS / name).open("rb") as namespace:
         if _libc.setns(namespace.fileno(), _CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"setns {name}")
+
+
+def _entered(name: str, function: Callable[[], T]) -> T:
+    enter(name)
     return function()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.lab.basics import programs
+from tests.lab.basics.places import BUILD
 from tests.lab.basics.processes import Daemon
 from tests.lab.node import libreswan
 from tests.lab.node.libreswan import Pluto
@@ -41,6 +42,11 @@ class Daemons:
         return self._by_kind["clients"]
 
     @property
+    def page(self) -> Daemon:
+        """Return the page's server; only nodes with the page have it."""
+        return self._by_kind["page"]
+
+    @property
     def overlay(self) -> Daemon:
         """Return overlayd; only nodes with the overlay have it."""
         return self._by_kind["overlayd"]
@@ -63,7 +69,9 @@ class Daemons:
         if options.overlay:
             argv = [programs.overlayd(), "--config", str(export("overlayd")), "--log-level", "debug"]
             self._by_kind["overlayd"] = self._daemon("overlayd", argv)
-
+        if options.page:
+            argv = [programs.meshsec_page(), "--config", str(config), "--assets", str(BUILD / "page")]
+            self._by_kind["page"] = self._daemon("page", argv)
         if options.access:
             self._by_kind["clients"] = self._daemon("clients", [*_meshsecd(options, config), "--hear-clients"])
             self._by_kind["dnsmasq"] = self._dnsmasq(export("dnsmasq"))

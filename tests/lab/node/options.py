@@ -35,6 +35,8 @@ class Options:
     """The table ``[access]``; with it the node has dnsmasq."""
     links: Sequence[Mapping[str, PolicyValue]] = ()
     """The tables ``[[link]]``."""
+    page: bool = False
+    """Whether the node has its page in the browser."""
     esp: str = "auto"
     """Where ESP is to run: the setting ``esp``."""
 

@@ -27,6 +27,9 @@ MODE = 0o660
 GROUP = "meshsec"
 """The group that may use the socket, if it exists."""
 
+VIEW_GROUP = "meshsec-view"
+"""The group that may use the socket for those who only look, if it exists."""
+
 WATCH = "watch"
 
 
@@ -54,9 +57,11 @@ Handler = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 class ControlServer:
     """Serve up to ``MAX_CLIENTS`` clients, so that a slow or silent one does not delay the others."""
 
-    def __init__(self, path: Path, handler: Handler) -> None:
+    def __init__(self, path: Path, handler: Handler, group: str = GROUP) -> None:
+        """``group``: the group that may connect, beside root."""
         self._path = path
         self._handler = handler
+        self._group = group
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.StreamWriter] = set()
         self._watchers: set[asyncio.StreamWriter] = set()
@@ -65,7 +70,7 @@ class ControlServer:
     async def start(self) -> None:
         """Listen. The socket file of a predecessor that has ended is replaced. Raises OSError."""
         self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        listener = _listener(self._path)
+        listener = _listener(self._path, self._group)
         self._inode = self._path.stat().st_ino
         self._server = await asyncio.start_unix_server(self._serve, sock=listener, limit=MAX_REQUEST)
 
@@ -136,20 +141,20 @@ def _error(identifier: int | str | None, code: str, message: str) -> bytes:
     return _encoder.encode({"id": identifier, "error": {"code": code, "message": message}}) + b"\n"
 
 
-def give_to_group(path: Path) -> None:
-    """Let the group of the control socket write to a socket's file, and nobody else. Raises OSError."""
+def give_to_group(path: Path, group: str = GROUP) -> None:
+    """Let a group, by default that of the control socket, write to a socket's file, and nobody else. Raises OSError."""
     with contextlib.suppress(KeyError, PermissionError):
-        os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
+        os.chown(path, -1, grp.getgrnam(group).gr_gid)
     path.chmod(MODE)
 
 
-def _listener(path: Path) -> socket.socket:
+def _listener(path: Path, group: str) -> socket.socket:
     """Return a listening socket whose file has its mode and group before anybody can connect."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         path.unlink(missing_ok=True)
         listener.bind(str(path))
-        give_to_group(path)
+        give_to_group(path, group)
         listener.listen()
     except OSError:
         listener.close()

@@ -8,6 +8,7 @@ from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.files.mode_store import ModeStoreError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import scheduling_facts
+from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.peer_requests import PeerRequests
 from meshsec.agent.control.sides import Sides
@@ -25,7 +26,7 @@ from meshsec.core.values.model import DataPlane
 class Requests:
     """The control socket's methods: those that report, those about peers, and those about the node as a whole."""
 
-    def __init__(self, sides: Sides) -> None:
+    def __init__(self, sides: Sides, page: PageRequests) -> None:
         self._sides = sides
         self._methods: Mapping[str, Method] = {
             "ping": self._ping,
@@ -35,6 +36,7 @@ class Requests:
             "stream_report": self._stream_report,
             "watch": self._watch,
             **PeerRequests(sides).methods,
+            **page.methods,
             "renegotiate": self._renegotiate,
             "reload": self._reload,
         }

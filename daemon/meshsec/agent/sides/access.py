@@ -61,6 +61,8 @@ class Uses(NamedTuple):
     announce: Callable[[Iterable[Network]], None]
     post: Callable[[Event], None]
     spawn: Callable[[Coroutine[None, None, None]], None]
+    page_port: int | None = None
+    """Where clients see this node's page; None: nowhere."""
 
 
 class AccessSide:
@@ -79,7 +81,7 @@ class AccessSide:
         self._loop = asyncio.get_running_loop()
         reserved = [one.ip for one in addresses_of(settings.networks)]
         self.clients = Clients(own, settings.networks, reserved, settings.clients)
-        self.kernel = AccessKernel(settings, own)
+        self.kernel = AccessKernel(settings, own, uses.page_port)
         self.talk = AccessTalk(
             own, Listeners(self._greeted, self._claimed, self._flows, self._moved, self._answered), uses.spawn
         )

@@ -21,8 +21,9 @@ _log = logging.getLogger(__name__)
 class AccessKernel:
     """The bridge, its table, and the routes to clients. They stay when meshsecd ends."""
 
-    def __init__(self, settings: AccessSettings, own: IPv6Address) -> None:
-        self._settings, self._own = settings, own
+    def __init__(self, settings: AccessSettings, own: IPv6Address, page_port: int | None) -> None:
+        """``page_port``: where clients see this node's page; None: nowhere."""
+        self._settings, self._own, self._page_port = settings, own, page_port
         self._networks = settings.networks
         self._table = Table(nft_access.TABLE)
         self._contents = nft_access.contents((), {})
@@ -91,7 +92,7 @@ class AccessKernel:
         return True
 
     async def _set_table(self) -> bool:
-        text = nft_access.render(self._networks, isolated=self._settings.isolated)
+        text = nft_access.render(self._networks, isolated=self._settings.isolated, page_port=self._page_port)
         return await self._table.settle(text, self._contents)
 
     async def _set_bridge(self) -> None:

@@ -3,7 +3,8 @@
 Theory of operation. A client sends only from addresses that belong to it (RFC 6620, RFC 7039); the sets say which. By
 DHCP it asks for itself alone: who may name others as the asking client (chaddr) could take all leases, and have
 meshsecd serve clients that do not exist. The name must be the source of a frame that came in the last minutes. Of what
-it sends to the node itself only DHCP, DNS, ICMP and neighbour discovery pass. What goes from client to client passes
+it sends to the node itself only DHCP, DNS, ICMP and neighbour discovery pass, and what asks for the page where clients
+may see it. What goes from client to client passes
 through the node's routes, so that the same rules judge it: the bridge's ports are isolated from each other.
 
 A flow to the outside stays with its gateway while the client moves, because the former node says which that is. It gets
@@ -38,8 +39,8 @@ _TO_NODE = (
 )
 
 
-def render(networks: Iterable[Network], *, isolated: bool) -> str:
-    """Return the table without clients. ``networks`` are the clients'."""
+def render(networks: Iterable[Network], *, isolated: bool, page_port: int | None = None) -> str:
+    """Return the table without clients. ``networks`` are the clients'; ``page_port``: where they see the page."""
     between = [
         f'iifname "{DEVICE}" {_FAMILIES[one.version]} daddr {one} counter name "between_clients" drop'
         for one in networks
@@ -85,6 +86,7 @@ def render(networks: Iterable[Network], *, isolated: bool) -> str:
                     f'iifname != "{DEVICE}" accept',
                     "ct state established,related accept",
                     *_TO_NODE,
+                    *([f"tcp dport {page_port} accept"] if page_port is not None else []),
                     'counter name "to_node" drop',
                 ],
             ),

@@ -14,6 +14,7 @@ from meshsec.core.config.gateway_settings import GatewaySettings
 from meshsec.core.config.island_settings import IslandLink
 from meshsec.core.config.link_settings import LinkTable
 from meshsec.core.config.overlay_settings import OverlaySettings
+from meshsec.core.config.page_settings import PageSettings
 from meshsec.core.config.radio_settings import RadioSettings
 from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.scheduling_settings import SchedulingTable
@@ -199,6 +200,7 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "overlay": OverlaySettings,
     "gateway": GatewaySettings,
     "access": AccessSettings,
+    "page": PageSettings,
     "link": IslandLink,
     "scheduling": SchedulingTable,
     "scheduling.governor": GovernorTable,

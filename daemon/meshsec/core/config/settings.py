@@ -26,6 +26,7 @@ from meshsec.core.config.networks import (
     wrong_selectors,
 )
 from meshsec.core.config.overlay_settings import OverlaySettings
+from meshsec.core.config.page_settings import PageSettings
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
 from meshsec.core.config.scheduling_settings import Profiles, SchedulingSettings, SchedulingTable, only_stock
@@ -163,6 +164,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.run, "control.sock")
 
     @property
+    def view_socket(self) -> str:
+        """Where meshsecd answers those who only look."""
+        return posixpath.join(self.run, "view.sock")
+
+    @property
     def modes(self) -> str:
         """Which data plane the operator chose."""
         return posixpath.join(self.state, "modes.json")
@@ -214,6 +220,7 @@ class Document(Struct, frozen=True):
     ] = ()
     radio: Annotated[Radios | None, Meta(description="the wireless mesh")] = None
     time: Annotated[TimeSettings | None, Meta(description="the mesh's own time")] = None
+    page: Annotated[PageSettings, Meta(description="the page in the browser")] = PageSettings()
     paths: Annotated[Paths, Meta(description="directories")] = Paths()
 
 
@@ -236,6 +243,7 @@ class Settings:
     overlay: OverlaySettings = field(default_factory=OverlaySettings)
     time: TimeSettings | None = None
     """``[time]``, where the mesh keeps its own."""
+    page: PageSettings = field(default_factory=PageSettings)
     links: tuple[InternetLink, ...] = ()
     """The links over the internet; ``routing`` has the interfaces of their paths."""
 
@@ -301,6 +309,7 @@ def decode(
         radios=found.radio,
         overlay=found.overlay,
         time=found.time,
+        page=found.page,
         links=resolved(found.link, found.gateway.uplink),
     )
 

@@ -1,0 +1,87 @@
+"""Answer the page's process: it may look at everything, and changes nothing without an operator's login (ADR 0073)."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from meshsec.adapters.sockets.control import ControlError
+from meshsec.agent.control.params import Method, Params, text
+from meshsec.core.page.logins import SESSION_SECONDS, TOKEN_SECONDS, Logins
+from meshsec.core.trust import card as cards
+
+READING = frozenset({"ping", "status", "topology", "clients", "doctor", "explain", "watch"})
+"""The control socket's methods that are answered as they are."""
+READING_WITHOUT_PARAMETERS = frozenset({"mode", "gateway"})
+"""With parameters these change something."""
+CHANGES = frozenset({"peer_add", "peer_remove", "mode"})
+"""What a login may do."""
+
+_SECRET_BYTES = 24
+"""192 bits, so that nobody finds one by trying."""
+
+Answer = Callable[[str, Params], Awaitable[Mapping[str, Any]]]
+
+
+class PageRequests:
+    """The methods of the socket for those who only look, and those by which an operator lets the page do more."""
+
+    def __init__(self, answer: Answer, clock: Callable[[], float]) -> None:
+        """``answer`` answers the control socket's methods; ``clock`` gives monotonic seconds."""
+        self._answer = answer
+        self._clock = clock
+        self._logins = Logins()
+        self.methods: Mapping[str, Method] = {"page_login": self._offer, "page_logout": self._end_all}
+        """Methods of the control socket."""
+        self._own: Mapping[str, Method] = {"login": self._login, "logout": self._logout, "change": self._change}
+
+    async def answer(self, method: str, params: Params) -> Mapping[str, Any]:
+        """Answer one method of the socket for those who only look. Raises ``ControlError``."""
+        if method in self._own:
+            return await self._own[method](params)
+        if method in READING or (method in READING_WITHOUT_PARAMETERS and not params):
+            return await self._answer(method, params)
+        known = " ".join(sorted({*self._own, *READING, *READING_WITHOUT_PARAMETERS}))
+        raise ControlError("unknown_method", f"{method!r} with parameters is none for those who only look: {known}")
+
+    async def _offer(self, _params: Params) -> Mapping[str, Any]:
+        token = secrets.token_urlsafe(_SECRET_BYTES)
+        self._logins.offer(token, self._clock())
+        return {"token": token, "seconds": TOKEN_SECONDS}
+
+    async def _end_all(self, _params: Params) -> Mapping[str, Any]:
+        return {"ended": self._logins.end_all()}
+
+    async def _login(self, params: Params) -> Mapping[str, Any]:
+        session = secrets.token_urlsafe(_SECRET_BYTES)
+        if not self._logins.begin(text(params, "token"), session, self._clock()):
+            raise ControlError(
+                "refused",
+                "this login was used already, or is too old: `meshsec page login` prints another address",
+            )
+        return {"session": session, "seconds": SESSION_SECONDS}
+
+    async def _logout(self, params: Params) -> Mapping[str, Any]:
+        self._logins.end(text(params, "session"))
+        return {}
+
+    async def _change(self, params: Params) -> Mapping[str, Any]:
+        if not self._logins.holds(text(params, "session"), self._clock()):
+            raise ControlError("not_logged_in", "nobody is logged in: `meshsec page login` prints the address for it")
+        method, given = text(params, "method"), params.get("params", {})
+        if method not in CHANGES:
+            raise ControlError("unknown_method", f"{method!r} cannot be done here, but: {' '.join(sorted(CHANGES))}")
+        if not isinstance(given, Mapping):
+            raise ControlError("bad_params", f"params: {given!r} is not allowed; allowed: an object")
+        if method == "peer_add":
+            _refuse_networks(given)
+        return await self._answer(method, given)
+
+
+def _refuse_networks(params: Params) -> None:
+    """Refuse a card that asks for networks. A person decides about them, whom only the command line asks (ADR 0062)."""
+    with suppress(cards.CardError):
+        if (card := cards.parse(text(params, "card"))).networks:
+            asked = ", ".join(map(str, card.networks))
+            message = f"the card asks to speak for {asked}: `meshsec peer add NAME CARD` asks whether it may"
+            raise ControlError("refused", message)

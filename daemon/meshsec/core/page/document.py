@@ -1,0 +1,80 @@
+"""The document that the page shows: answers of meshsecd, put together for a browser that follows its changes.
+
+Ages become times of the wall clock, because an age changes all the time. ``web/src/document.ts`` declares the same.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from meshsec.core.page.graph import graph
+
+View = Mapping[str, Any]
+NO_ANSWER = "meshsecd does not answer; `systemctl start meshsec.target` starts it"
+_STEADY = 2.0
+"""Seconds by which a time that is computed from an age may differ and still be the same: answers take a moment."""
+_COPIED = (
+    "name",
+    "address",
+    "ipv4",
+    "hops",
+    "state",
+    "reason",
+    "data_plane",
+    "authentication",
+    "late",
+    "bytes_in",
+    "bytes_out",
+    "route_to_protected_ms",
+)
+
+
+def empty(reason: str) -> dict[str, Any]:
+    """Return the document while meshsecd has not answered yet."""
+    return {"schema": "meshsec-page-1", "meshsecd": {"up": False, "reason": reason}, "events": []}
+
+
+def absent(before: View, reason: str) -> dict[str, Any]:
+    """Return the last document, marked: meshsecd does not answer."""
+    return {**before, "meshsecd": {"up": False, "reason": reason}}
+
+
+def document(answers: Mapping[str, View], before: View, now: float) -> dict[str, Any]:
+    """Return the document of these answers, by method; a method without a new answer keeps its part.
+
+    ``now``: seconds of the wall clock.
+    """
+    status, topology = answers["status"], answers.get("topology")
+    found = {
+        **before,
+        "meshsecd": {"up": True},
+        "node": status["node"],
+        "daemons": {name: status[f"{name}_daemon"] for name in ("ike", "routing")},
+        "rules_stand": status["rules_stand"],
+        "problems": list(status["problems"]),
+        "peers": _peers(status, before.get("peers", {}), now),
+        "networks": list(status["networks"]),
+        "own_networks": list(status["own_networks"]),
+        "links": [{name: one[name] for name in ("peer", "up", "problems")} for one in status["links"]],
+    }
+    if topology is not None:
+        found["graph"] = graph(status, topology)
+    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway") if name in answers)
+    return found
+
+
+def _peers(status: View, before: View, now: float) -> dict[str, Any]:
+    return {peer["name"]: _peer(peer, before.get(peer["name"], {}), now) for peer in status["peers"]}
+
+
+def _peer(peer: View, before: View, now: float) -> dict[str, Any]:
+    failure = peer["last_failure"]
+    shown = {name: peer[name] for name in _COPIED}
+    return {
+        **shown,
+        "since": _steady(before.get("since"), now - peer["since"]),
+        "failure": failure["meaning"] if failure and peer["state"] == "failed" else None,
+    }
+
+
+def _steady(before: float | None, now: float) -> float:
+    return before if before is not None and abs(before - now) <= _STEADY else round(now)

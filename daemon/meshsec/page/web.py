@@ -1,0 +1,211 @@
+"""What the page answers by HTTP.
+
+Nothing here changes anything by itself: a change carries the secret of a login, and meshsecd judges it. The secret is
+no cookie, so that no other page can make a browser send it (ADR 0073).
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from meshsec.adapters.sockets.asking import AbsentError
+from meshsec.adapters.sockets.control import ControlError
+from meshsec.page.assets import Asset
+from meshsec.page.feed import EndedError, Feed, Listener
+from meshsec.page.guard import Guard, accepts_gzip
+
+MAX_BODY = 16 * 1024
+"""Bytes of a request's body; a card takes some hundred."""
+BODY_SECONDS = 10.0
+MAX_STREAMS = 32
+"""Browsers that follow changes at a time."""
+PULSE_SECONDS = 20.0
+"""Time after which something is sent to a browser even if nothing has changed, so that a dead one is noticed."""
+STATUS = {
+    "refused": 409,
+    "not_logged_in": 401,
+    "unknown_peer": 404,
+    "bad_params": 400,
+    "unknown_method": 400,
+    "busy": 503,
+}
+"""HTTP's status by the code of meshsecd's refusal."""
+
+
+class RefusedError(Exception):
+    """A request is refused with a status and a text."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+class Web:
+    """The routes."""
+
+    def __init__(self, feed: Feed, assets: Mapping[str, Asset], read_only: Sequence[str] = ()) -> None:
+        """``read_only``: this node's addresses at which nobody can log in."""
+        self._feed = feed
+        self._assets = assets
+        self._read_only = frozenset(read_only)
+        self._streams = 0
+
+    def app(self, names: Sequence[str]) -> Guard:
+        """Return the application. ``names``: this node's host names."""
+        routes = [Route(path, partial(self._asset, asset), methods=["GET"]) for path, asset in self._assets.items()]
+        routes += [
+            Route("/api/document", self._document, methods=["GET"]),
+            Route("/api/changes", self._changes, methods=["GET"]),
+            Route("/api/explain", self._explain, methods=["GET"]),
+            Route("/api/login", self._login, methods=["POST"]),
+            Route("/api/logout", self._logout, methods=["POST"]),
+            Route("/api/change", self._change, methods=["POST"]),
+        ]
+        refusals = {RefusedError: _refuse, AbsentError: _refuse_absent, ControlError: _refuse_control}
+        return Guard(Starlette(routes=routes, exception_handlers=refusals), names)
+
+    async def _asset(self, asset: Asset, request: Request) -> Response:
+        headers = {"ETag": asset.etag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == asset.etag:
+            return Response(status_code=304, headers=headers)
+        return _compressed(request, asset.compressed, asset.content_type, headers)
+
+    async def _document(self, request: Request) -> Response:
+        return _compressed(request, await self._feed.whole(), "application/json", {"Cache-Control": "no-store"})
+
+    async def _changes(self, request: Request) -> Response:
+        after = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        if not after.isascii() or not after.isdecimal() or len(after) > 15:
+            raise RefusedError(400, "bad_params", f"after: {after[:32]!r} is not allowed; allowed: a version's number")
+        if self._streams >= MAX_STREAMS:
+            raise RefusedError(503, "busy", f"{MAX_STREAMS} browsers follow this node already")
+        return StreamingResponse(
+            self._stream(int(after)), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        )
+
+    async def _stream(self, after: int) -> AsyncIterator[bytes]:
+        self._streams += 1
+        try:
+            async with self._feed.listening(after) as listener:
+                yield b"retry: 1000\n\n"
+                if not listener.complete:
+                    yield b"event: again\ndata: {}\n\n"
+                    return
+                for version, patch in listener.missed:
+                    yield _event(version, patch)
+                async for octets in _following(listener):
+                    yield octets
+        finally:
+            self._streams -= 1
+
+    async def _explain(self, request: Request) -> Response:
+        return _json(await self._feed.ask("explain", {"peer": request.query_params.get("peer", "")}))
+
+    async def _login(self, request: Request) -> Response:
+        return _json(await self._feed.ask("login", {"token": _text(await self._body(request), "token")}))
+
+    async def _logout(self, request: Request) -> Response:
+        await self._body(request)
+        return _json(await self._feed.ask("logout", {"session": _session(request)}))
+
+    async def _change(self, request: Request) -> Response:
+        body = await self._body(request)
+        params = {name: body[name] for name in ("method", "params") if name in body}
+        found = await self._feed.ask("change", {"session": _session(request), **params})
+        self._feed.look_soon()
+        return _json(found)
+
+    async def _body(self, request: Request) -> Mapping[str, Any]:
+        """Return the JSON object that a request carries. Raises RefusedError."""
+        server = request.scope.get("server")
+        if server and server[0] in self._read_only:
+            raise RefusedError(
+                403, "read_only", "here the page only shows: clients' packets are not protected by an SA"
+            )
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise RefusedError(415, "bad_request", "allowed is a body of the type application/json")
+        try:
+            body = json.loads(await _octets(request))
+        except (ValueError, RecursionError) as error:
+            raise RefusedError(400, "bad_request", "the body is no JSON") from error
+        if not isinstance(body, dict):
+            raise RefusedError(400, "bad_request", "the body is no JSON object")
+        return body
+
+
+async def _octets(request: Request) -> bytes:
+    content = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > MAX_BODY:
+                    raise RefusedError(413, "bad_request", f"a body of more than {MAX_BODY} bytes")
+    except TimeoutError as error:
+        raise RefusedError(408, "bad_request", f"the body did not come within {BODY_SECONDS:.0f} s") from error
+    except ClientDisconnect as error:
+        raise RefusedError(400, "bad_request", "the body did not come") from error
+    return bytes(content)
+
+
+async def _following(listener: Listener) -> AsyncIterator[bytes]:
+    while True:
+        try:
+            async with asyncio.timeout(PULSE_SECONDS):
+                version, patch = await listener.next()
+        except TimeoutError:
+            yield b": still here\n\n"
+        except EndedError:
+            return
+        else:
+            yield _event(version, patch)
+
+
+def _event(version: int, patch: bytes) -> bytes:
+    return b"id: %d\ndata: %s\n\n" % (version, patch)
+
+
+def _session(request: Request) -> str:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret:
+        raise RefusedError(401, "not_logged_in", "nobody is logged in: `meshsec page login` prints the address for it")
+    return secret
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise RefusedError(400, "bad_params", f"{name} is missing; allowed: a text that is not empty")
+    return value
+
+
+def _json(value: Mapping[str, Any]) -> Response:
+    return JSONResponse(value, headers={"Cache-Control": "no-store"})
+
+
+def _compressed(request: Request, content: bytes, content_type: str, headers: Mapping[str, str]) -> Response:
+    """Return compressed content. Every browser can read it, and what cannot is asked to say that it can."""
+    if not accepts_gzip(request.headers.get("accept-encoding", "")):
+        raise RefusedError(406, "bad_request", "the page is sent compressed: Accept-Encoding must name gzip")
+    return Response(content, media_type=content_type, headers={**headers, "Content-Encoding": "gzip"})
+
+
+async def _refuse(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)  # noqa: S101  # as it was registered
+    return JSONResponse({"code": error.code, "message": str(error)}, status_code=error.status)
+
+
+async def _refuse_absent(_request: Request, error: Exception) -> Response:
+    return JSONResponse({"code": "absent", "message": f"meshsecd does not answer: {error}"}, status_code=503)
+
+
+async def _refuse_control(_request: Request, error: Exception) -> Response:
+    code = error.code if isinstance(error, ControlError) else ""
+    return JSONResponse({"code": code, "message": str(error)}, status_code=STATUS.get(code, 502))

@@ -1,0 +1,179 @@
+/** The mesh as a live graph, and the route to a chosen node. */
+
+import { select } from "d3-selection";
+import { type ZoomBehavior, zoom, zoomIdentity } from "d3-zoom";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { EdgeKind, Graph } from "./document";
+import { draw } from "./draw";
+import { Layout, type Place } from "./layout";
+import { Section } from "./parts";
+
+interface Props {
+  graph: Graph;
+  own: string;
+  chosen: string;
+  choose: (name: string) => void;
+}
+
+export function Mesh({ graph, own, chosen, choose }: Props) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [drawing, setDrawing] = useState<Drawing>();
+  const way = chosen ? graph.routes[chosen] : undefined;
+  const route = way ? [own, ...way] : [];
+  useEffect(() => {
+    if (!canvas.current) return undefined;
+    const made = new Drawing(canvas.current, choose);
+    setDrawing(made);
+    return () => made.close();
+  }, []);
+  useEffect(() => drawing?.show(graph, route), [drawing, graph, chosen]);
+  const others = Object.keys(graph.nodes).filter((key) => key !== own);
+  return (
+    <Section id="mesh" title="The mesh">
+      <div class="controls">
+        <label>
+          Route to
+          <select value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+            <option value="">nobody</option>
+            {others.map((key) => (
+              <option key={key} value={key}>
+                {key}
+              </option>
+            ))}
+          </select>
+        </label>
+        <button type="button" onClick={() => drawing?.scale(1.4)} aria-label="Larger">
+          +
+        </button>
+        <button type="button" onClick={() => drawing?.scale(1 / 1.4)} aria-label="Smaller">
+          −
+        </button>
+        <button type="button" onClick={() => drawing?.fit()}>
+          Show all
+        </button>
+      </div>
+      <canvas ref={canvas} role="img" aria-label={summary(graph)} />
+      <ul class="legend">
+        <li class="protected">protected</li>
+        <li class="plain">not protected</li>
+        <li class="stranger">stranger</li>
+      </ul>
+      <p id="route" aria-live="polite">
+        {chosen && (way ? `Route: ${route.join(" → ")}` : `There is no route to ${chosen}.`)}
+      </p>
+    </Section>
+  );
+}
+
+function summary(graph: Graph): string {
+  const count = (kind: EdgeKind) => Object.values(graph.edges).filter((edge) => edge.kind === kind).length;
+  const nodes = Object.keys(graph.nodes).length;
+  return (
+    `${nodes} nodes; ${count("protected")} edges protected, ${count("plain")} not protected, ` +
+    `${count("stranger")} of strangers`
+  );
+}
+
+/** The canvas, its layout and what the reader does with it. */
+class Drawing {
+  private view = { x: 0, y: 0, k: 1 };
+  private route: string[] = [];
+  private isDue = false;
+  /** Whether the drawing follows the layout until the reader takes it over. */
+  private isFitting = true;
+  private readonly layout: Layout;
+  private readonly zooming: ZoomBehavior<HTMLCanvasElement, unknown>;
+  private readonly resized: ResizeObserver;
+  private readonly scheme = matchMedia("(prefers-color-scheme: dark)");
+
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private readonly choose: (name: string) => void,
+  ) {
+    this.layout = new Layout(() => this.redraw());
+    this.zooming = zoom<HTMLCanvasElement, unknown>()
+      .scaleExtent([0.05, 8])
+      .filter(isMeant)
+      .on("zoom", ({ transform, sourceEvent }) => {
+        this.view = transform;
+        if (sourceEvent) this.isFitting = false;
+        this.redraw();
+      });
+    select(canvas).call(this.zooming).on("dblclick.zoom", null);
+    canvas.addEventListener("click", this.clicked);
+    this.resized = new ResizeObserver(() => this.redraw());
+    this.resized.observe(canvas);
+    this.scheme.addEventListener("change", this.redraw);
+  }
+
+  show(graph: Graph, route: string[]): void {
+    this.layout.take(graph);
+    this.route = route;
+    this.redraw();
+  }
+
+  scale(factor: number): void {
+    this.isFitting = false;
+    this.zooming.scaleBy(select(this.canvas), factor);
+  }
+
+  fit(): void {
+    this.isFitting = true;
+    this.redraw();
+  }
+
+  close(): void {
+    this.layout.stop();
+    this.resized.disconnect();
+    this.scheme.removeEventListener("change", this.redraw);
+  }
+
+  private redraw = (): void => {
+    if (this.isDue) return;
+    this.isDue = true;
+    requestAnimationFrame(() => {
+      this.isDue = false;
+      if (this.isFitting) this.fitNow();
+      draw(this.canvas, this.layout, this.view, this.route);
+    });
+  };
+
+  private fitNow(): void {
+    const places = [...this.layout.places.values()];
+    if (!places.length) return;
+    const [left, right] = extent(places.map((place) => place.x));
+    const [top, bottom] = extent(places.map((place) => place.y));
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const k = Math.min(3, (width - 60) / Math.max(right - left, 1), (height - 60) / Math.max(bottom - top, 1));
+    this.view = { k, x: (-k * (left + right)) / 2, y: (-k * (top + bottom)) / 2 };
+    // The reader's first movement starts from here.
+    Object.assign(this.canvas, { __zoom: zoomIdentity.translate(this.view.x, this.view.y).scale(k) });
+  }
+
+  private clicked = (event: MouseEvent): void => {
+    const box = this.canvas.getBoundingClientRect();
+    const x = (event.clientX - box.left - box.width / 2 - this.view.x) / this.view.k;
+    const y = (event.clientY - box.top - box.height / 2 - this.view.y) / this.view.k;
+    const found = nearest(this.layout.places.values(), x, y, 16 / this.view.k);
+    if (found) this.choose(found.kind === "self" ? "" : found.key);
+  };
+}
+
+/** Return whether a movement is for the drawing: a wheel or one finger alone scrolls the page. */
+function isMeant(event: Event): boolean {
+  if (event instanceof WheelEvent) return event.ctrlKey;
+  return !(window.TouchEvent && event instanceof TouchEvent) || event.touches.length > 1;
+}
+
+function nearest(places: Iterable<Place>, x: number, y: number, within: number): Place | undefined {
+  let found: Place | undefined;
+  for (const place of places) {
+    const distance = Math.hypot(place.x - x, place.y - y);
+    if (distance < within) [found, within] = [place, distance];
+  }
+  return found;
+}
+
+function extent(values: number[]): [number, number] {
+  return [Math.min(...values), Math.max(...values)];
+}

@@ -1,0 +1,2 @@
+/** esbuild takes style sheets out of the script. */
+declare module "*.css";

@@ -1,0 +1,213 @@
+"""What the page shows, from recorded and from made-up answers of meshsecd."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meshsec.core.page import document
+from meshsec.core.page.figures import KEPT, Figures
+from meshsec.core.page.graph import graph
+from meshsec.core.page.merge_patch import difference
+
+RECORDED = Path(__file__).parents[3] / "tests/vectors/page/answers.json"
+NOW = 1_790_000_000.0
+
+
+@pytest.fixture
+def answers() -> dict[str, Any]:
+    """Return the answers of node a in the line a - b - c - d, in which c is a stranger."""
+    found: dict[str, Any] = json.loads(RECORDED.read_text())
+    return found
+
+
+def address(answers: dict[str, Any], name: str) -> str:
+    return str(next(peer["address"] for peer in answers["status"]["peers"] if peer["name"] == name))
+
+
+def stranger(answers: dict[str, Any]) -> str:
+    (found,) = [
+        key for key, kind in graph(answers["status"], answers["topology"])["nodes"].items() if kind == "stranger"
+    ]
+    return str(found)
+
+
+def test_the_graph_has_each_node_and_each_edge_once(answers: dict[str, Any]) -> None:
+    found = graph(answers["status"], answers["topology"])
+    other = stranger(answers)
+    assert found["nodes"] == {"a": "self", "b": "peer", "d": "peer", other: "stranger"}
+    kinds = {pair: edge["kind"] for pair, edge in found["edges"].items()}
+    assert kinds == {"a b": "protected", f"b {other}": "stranger", f"d {other}": "stranger"}
+
+
+def test_the_route_names_each_router_on_the_way(answers: dict[str, Any]) -> None:
+    routes = graph(answers["status"], answers["topology"])["routes"]
+    assert routes == {"b": ["b"], "d": ["b", stranger(answers), "d"], stranger(answers): ["b", stranger(answers)]}
+
+
+def test_the_edge_to_a_peer_whose_channel_is_not_protected_is_plain(answers: dict[str, Any]) -> None:
+    for peer in answers["status"]["peers"]:
+        peer.update(data_plane=None, state="failed")
+    assert graph(answers["status"], answers["topology"])["edges"]["a b"]["kind"] == "plain"
+
+
+def test_a_neighbour_that_does_not_hear_this_node_is_no_edge(answers: dict[str, Any]) -> None:
+    answers["topology"]["edges"] = []
+    assert "a b" in graph(answers["status"], answers["topology"])["edges"]
+    for one in answers["topology"]["neighbours"]:
+        one["symmetric"] = one["originator"].startswith("10.")
+    assert graph(answers["status"], answers["topology"])["edges"] == {"a b": answers_edge(answers)}
+    for one in answers["topology"]["neighbours"]:
+        one["symmetric"] = False
+    assert graph(answers["status"], answers["topology"])["edges"] == {}
+
+
+def answers_edge(answers: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "protected", "metric": answers["topology"]["neighbours"][0]["metric_out"]}
+
+
+def test_ipv4_is_shown_where_there_is_no_ipv6(answers: dict[str, Any]) -> None:
+    topology = answers["topology"]
+    for name, field in (("neighbours", "originator"), ("edges", "source"), ("routes", "destination")):
+        topology[name] = [one for one in topology[name] if one[field].startswith("10.")]
+    found = graph(answers["status"], topology)
+    assert found["routes"]["d"] == ["b", "10.77.0.3", "d"]
+    assert set(found["edges"]) == {"a b", "10.77.0.3 b", "10.77.0.3 d"}
+
+
+def test_routes_that_lead_in_a_circle_end(answers: dict[str, Any]) -> None:
+    routes = answers["topology"]["routes"]
+    to_b, to_d = (next(one for one in routes if one["peer"] == name) for name in "bd")
+    to_b["last_hop"], to_d["last_hop"] = to_d["originator"], to_b["originator"]
+    assert graph(answers["status"], answers["topology"])["routes"]["d"] == ["b", "d"]
+
+
+def test_a_time_that_an_answer_moves_by_a_moment_stays_the_same(answers: dict[str, Any]) -> None:
+    first = document.document(answers, document.empty(""), NOW)
+    for peer in answers["status"]["peers"]:
+        peer["since"] += 1.4
+    second = document.document(answers, first, NOW + 3.0)
+    assert second["peers"]["b"]["since"] == first["peers"]["b"]["since"]
+    assert difference(first, second) == {}
+    for peer in answers["status"]["peers"]:
+        peer["since"] = 0.0
+    third = document.document(answers, second, NOW + 60)
+    assert third["peers"]["b"]["since"] == NOW + 60
+
+
+def test_what_was_not_asked_again_stays(answers: dict[str, Any]) -> None:
+    first = document.document(answers, document.empty(""), NOW)
+    second = document.document({"status": answers["status"]}, first, NOW)
+    for part in ("graph", "doctor", "clients", "gateway"):
+        assert second[part] == first[part] != {}
+
+
+def test_a_peer_shows_what_its_failure_means_only_while_it_has_failed(answers: dict[str, Any]) -> None:
+    peer = answers["status"]["peers"][0]
+    peer["last_failure"] = {"reason": "x", "meaning": "the peer does not trust this node", "fault": "peer", "ago": 1.0}
+    assert document.document(answers, {}, NOW)["peers"]["b"]["failure"] is None
+    peer["state"] = "failed"
+    assert document.document(answers, {}, NOW)["peers"]["b"]["failure"] == "the peer does not trust this node"
+
+
+def test_while_meshsecd_is_away_the_last_state_is_shown_as_such(answers: dict[str, Any]) -> None:
+    last = document.absent(document.document(answers, {}, NOW), "it ended")
+    assert last["meshsecd"] == {"up": False, "reason": "it ended"}
+    assert set(last["peers"]) == {"b", "d"}
+    assert document.document(answers, last, NOW)["meshsecd"]["up"]
+
+
+# --- changes ---
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=12,
+)
+OBJECTS = st.dictionaries(st.text(max_size=2), JSON, max_size=4)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """Apply a patch, word by word as RFC 7396, section 2 says."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+def plain(value: Any) -> Any:
+    """Return the value without members that are null; those in lists stay."""
+    if not isinstance(value, dict):
+        return value
+    return {name: plain(inner) for name, inner in value.items() if inner is not None}
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_patch_makes_the_new_document_of_the_old_one(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert plain(merged(plain(before), difference(before, after))) == plain(after)
+
+
+@given(OBJECTS)
+def test_what_has_not_changed_needs_no_patch(value: dict[str, Any]) -> None:
+    assert difference(value, json.loads(json.dumps(value))) == {}
+
+
+def test_a_patch_has_what_changed_and_nothing_else() -> None:
+    before = {"peers": {"b": {"state": "waiting", "hops": 1}, "d": {"hops": 3}}, "gone": 1}
+    after = {"peers": {"b": {"state": "protected", "hops": 1}, "d": {"hops": 3}}}
+    assert difference(before, after) == {"gone": None, "peers": {"b": {"state": "protected"}}}
+
+
+# --- figures ---
+
+
+def peer(received: int, sent: int, **more: object) -> dict[str, Any]:
+    return {
+        "name": "b",
+        "bytes_in": received,
+        "bytes_out": sent,
+        "route_to_protected_ms": None,
+        "attempts": 1,
+        "state": "protected",
+        "since": 5.0,
+        **more,
+    }
+
+
+def test_a_rate_is_what_passed_in_the_time_between_two_samples() -> None:
+    figures = Figures()
+    figures.sample([peer(1000, 500)], NOW)
+    figures.sample([peer(2000, 500)], NOW + 10)
+    assert figures.view()["rates"] == {"at": [NOW + 10], "in": [800], "out": [0]}
+
+
+def test_counters_of_a_new_sa_begin_at_zero() -> None:
+    figures = Figures()
+    figures.sample([peer(1_000_000, 0)], NOW)
+    figures.sample([peer(1250, 0)], NOW + 10)
+    assert figures.view()["rates"]["in"] == [1000]
+
+
+def test_figures_are_kept_for_an_hour() -> None:
+    figures = Figures()
+    for number in range(KEPT + 5):
+        figures.sample([peer(0, 0)], NOW + 10 * number)
+    assert len(figures.view()["rates"]["at"]) == KEPT
+    assert figures.view()["rates"]["at"][-1] == NOW + 10 * (KEPT + 4)
+
+
+def test_each_set_up_is_noted_once_with_its_time() -> None:
+    figures = Figures()
+    for number in range(3):
+        figures.sample([peer(0, 0, route_to_protected_ms=17.5, since=5.0 + 10 * number)], NOW + 10 * number)
+    assert figures.view()["setups"] == {"at": [NOW - 5], "ms": [17.5], "peer": ["b"]}
+    figures.sample([peer(0, 0, route_to_protected_ms=31.0, attempts=2, since=1.0)], NOW + 40)
+    assert figures.view()["setups"]["ms"] == [17.5, 31.0]
