@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.basics.places import BUILD
 from tests.lab.basics.programs import find
-from tests.lab.foreign import chrony
+from tests.lab.foreign import chrony, prometheus
 from tests.lab.node import libreswan
 
 SECOND_TRIES = BUILD / "artifacts" / "second-tries.jsonl"
@@ -26,6 +26,7 @@ def foreign_programs() -> dict[str, bool]:
         "olsrd2": find("olsrd2") is not None,
         "libreswan": bool(libreswan.suites()),
         "chronyd": chrony.CHRONYD.exists(),
+        "promtool": prometheus.PROMTOOL.exists(),
     }
 
 

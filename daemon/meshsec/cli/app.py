@@ -39,6 +39,7 @@ COMMANDS = {
     "check": "check:check",
     "policy": "policy:policy",
     "watch": "watch:watch",
+    "monitor": "monitor:monitor",
     "bench": "bench:bench",
     "leaktest": "leaktest:leaktest",
     "export": "export:export",

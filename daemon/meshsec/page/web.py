@@ -20,6 +20,7 @@ from meshsec.adapters.sockets.control import ControlError
 from meshsec.page.assets import Asset
 from meshsec.page.feed import EndedError, Feed, Listener
 from meshsec.page.guard import Guard, accepts_gzip
+from meshsec.page.watched import Watched
 
 MAX_BODY = 16 * 1024
 """Bytes of a request's body; a card takes some hundred."""
@@ -67,6 +68,7 @@ class Web:
             Route("/api/login", self._login, methods=["POST"]),
             Route("/api/logout", self._logout, methods=["POST"]),
             Route("/api/change", self._change, methods=["POST"]),
+            *Watched(self._feed).routes(),
         ]
         refusals = {RefusedError: _refuse, AbsentError: _refuse_absent, ControlError: _refuse_control}
         return Guard(Starlette(routes=routes, exception_handlers=refusals), names)

@@ -451,6 +451,24 @@ def test_the_client_asks_what_the_router_refused(path: Path) -> None:
     run(scenario)
 
 
+def test_the_client_asks_what_the_router_counted(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            assert await listener.client.counters() == {}
+            await listener.next()
+            asked = asyncio.create_task(listener.client.counters())
+            assert await daemon.heard.get() == {"command": "counters"}
+            daemon.say({"type": "counters", "time_us": 1, "counters": {"tcs_sent": 7}})
+            assert await asked == {"tcs_sent": 7}
+            asked = asyncio.create_task(listener.client.counters())
+            await daemon.heard.get()
+            daemon.hang_up()
+            assert await asked == {}
+
+    run(scenario)
+
+
 def test_a_router_that_does_not_know_the_question_delays_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_TIMEOUT", 0.05)
 

@@ -75,6 +75,9 @@ class _Status(msgspec.Struct, tag="status"):
     permit: _Permit | str
     kept: list[_Kept]
     sessions: list[_Session]
+    forwarded: int = 0
+    delivered: int = 0
+    sent: int = 0
     dropped: dict[str, int] = {}
 
 
@@ -116,8 +119,10 @@ class Overlayd:
         self.version = ""
         """overlayd's version; empty while it does not answer."""
         self.pid = 0
+        self.carried: dict[str, int] = {}
+        """Packets that overlayd forwarded, delivered and sent, as reported last."""
         self.dropped: dict[str, int] = {}
-        """Frames and packets that overlayd dropped, by cause, as reported last."""
+        """Frames and packets that it dropped, by cause, as reported last."""
 
     @property
     def talking(self) -> frozenset[IPv6Address]:
@@ -257,6 +262,7 @@ class Overlayd:
         now = time.monotonic()
         self._talked |= {one: now for one, count in packets.items() if count > self._packets.get(one, 0)}
         self._packets = packets
+        self.carried = {"forwarded": status.forwarded, "delivered": status.delivered, "sent": status.sent}
         self.dropped = status.dropped
 
     def _answered(self, error: OverlaydError | None) -> None:

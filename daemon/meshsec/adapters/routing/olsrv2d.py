@@ -1,15 +1,16 @@
 """Follow olsrv2d's change stream (docs/reference/schema/olsrv2d-changes-1.json): JSON lines over a UNIX socket.
 
 First comes ``hello``, then ``snapshot``, then a ``change`` for each change that the kernel has acknowledged. meshsecd
-sends the trusted addresses at each connection and after each change, and asks which neighbours were refused lately.
+sends the trusted addresses at each connection and after each change, and asks what was counted and which neighbours
+were refused lately.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -28,6 +29,8 @@ from meshsec.core.values.model import Address, Edge, Neighbour, Network, Route
 from meshsec.core.values.refusals import Refusal, Source
 from meshsec.core.values.topology import Topology
 from meshsec.streams import failure_text, peer_pid
+
+T = TypeVar("T")
 
 SCHEMA = 1
 MAX_LINE = 32 * 1024 * 1024
@@ -124,11 +127,15 @@ class _Refusals(msgspec.Struct, tag="refusals"):
     refusals: list[_Refusal]
 
 
+class _Counters(msgspec.Struct, tag="counters"):
+    counters: dict[str, int]
+
+
 class _Refused(msgspec.Struct, tag="refused"):
     reason: str
 
 
-_line = msgspec.json.Decoder(_Hello | _Snapshot | _Change | _Notice | _Refusals | _Refused)
+_line = msgspec.json.Decoder(_Hello | _Snapshot | _Change | _Notice | _Refusals | _Counters | _Refused)
 _encoder = msgspec.json.Encoder()
 _route = msgspec.json.Decoder(_Route)
 _neighbour = msgspec.json.Decoder(_Neighbour)
@@ -146,6 +153,7 @@ class Olsrv2d:
         self._path = path
         self._writer: asyncio.StreamWriter | None = None
         self._asked: deque[asyncio.Future[tuple[Refusal, ...]]] = deque()
+        self._asked_counters: deque[asyncio.Future[Mapping[str, int]]] = deque()
         self._trusted: frozenset[Address] | None = None
         """The trusted addresses; None until they are known. What a predecessor sent stays in force."""
         self.local = LocalNetworks()
@@ -200,13 +208,11 @@ class Olsrv2d:
 
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; empty if it does not answer."""
-        if self._writer is None:
-            return ()
-        answer: asyncio.Future[tuple[Refusal, ...]] = asyncio.get_running_loop().create_future()
-        self._asked.append(answer)
-        self._writer.write(b'{"command":"refusals"}\n')
-        done, _ = await asyncio.wait([answer], timeout=ANSWER_TIMEOUT)
-        return answer.result() if done else ()
+        return await _ask(self._writer, "refusals", self._asked, ())
+
+    async def counters(self) -> Mapping[str, int]:
+        """Return what olsrv2d has counted since its start, by name; empty if it does not answer."""
+        return await _ask(self._writer, "counters", self._asked_counters, {})
 
     async def run(self, on_event: Callable[[RouterEvent], None]) -> None:
         """Stay connected until cancelled. Each connection begins with ``RoutesReset`` and ends with ``RouterDown``."""
@@ -224,7 +230,8 @@ class Olsrv2d:
                     await self._follow(reader, on_event)
                 finally:
                     self._writer = None
-                    self._answer(())
+                    _answer(self._asked, ())
+                    _answer(self._asked_counters, {})
                     writer.close()
             except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError, StreamError) as error:
                 self._clear()
@@ -268,16 +275,13 @@ class Olsrv2d:
             elif isinstance(line, _Notice):
                 self._warn(line.name)
             elif isinstance(line, _Refusals):
-                self._answer(tuple(map(_to_refusal, line.refusals)))
+                _answer(self._asked, tuple(map(_to_refusal, line.refusals)))
+            elif isinstance(line, _Counters):
+                _answer(self._asked_counters, line.counters)
             elif isinstance(line, _Refused):
                 self._warn(f"it refuses what meshsecd says: {line.reason}")
             else:
                 raise StreamError("a second hello or snapshot")
-
-    def _answer(self, refusals: tuple[Refusal, ...]) -> None:
-        """Answer all who asked. Answers to later questions are the same and ignored."""
-        while self._asked:
-            self._asked.popleft().set_result(refusals)
 
     def _change(self, change: _Change, text: bytes) -> RouterEvent | None:
         if change.object == "route":
@@ -340,6 +344,23 @@ def _portions(addresses: Collection[Address]) -> Iterator[dict[str, Any]]:
     for start in starts:
         portion = texts[start : start + PORTION]
         yield {"command": "trust", "addresses": portion, "more": start != starts[-1]}
+
+
+async def _ask(writer: asyncio.StreamWriter | None, command: str, asked: deque[asyncio.Future[T]], nothing: T) -> T:
+    """Ask, and return the answer; ``nothing`` without a connection, or when no answer comes."""
+    if writer is None:
+        return nothing
+    answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    asked.append(answer)
+    writer.write(b'{"command":"%s"}\n' % command.encode())
+    done, _ = await asyncio.wait([answer], timeout=ANSWER_TIMEOUT)
+    return answer.result() if done else nothing
+
+
+def _answer(asked: deque[asyncio.Future[T]], answer: T) -> None:
+    """Answer all who asked. Answers to later questions are the same and ignored."""
+    while asked:
+        asked.popleft().set_result(answer)
 
 
 def _to_refusal(raw: _Refusal) -> Refusal:

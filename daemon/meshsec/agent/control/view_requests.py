@@ -27,6 +27,7 @@ class ViewRequests:
         self.methods: Mapping[str, Method] = {
             "status": self._status,
             "algorithms": self._algorithms,
+            "counters": self._counters,
             "topology": self._topology,
             "clients": self._clients,
             "plan": self._plan,
@@ -77,6 +78,16 @@ class ViewRequests:
     async def _algorithms(self, _params: Params) -> Mapping[str, Any]:
         known = self._sides.ike.daemon.algorithms
         return {"algorithms": None if known is None else sorted(known)}
+
+    async def _counters(self, _params: Params) -> Mapping[str, Any]:
+        sides = self._sides
+        return {
+            "schema": "meshsec-counters-1",
+            "rules": await sides.kernel.counters(),
+            "guard": await sides.kernel.guard_counters(),
+            "router": await sides.routing.counters(),
+            "overlay": sides.overlay.counters(),
+        }
 
     async def _topology(self, _params: Params) -> Mapping[str, Any]:
         topology = self._sides.routing.topology

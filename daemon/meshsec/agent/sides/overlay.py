@@ -1,7 +1,7 @@
 """The overlay's side of the agent: overlayd's control socket and the routes into its device."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import IPv6Address
 from pathlib import Path
 
@@ -33,6 +33,12 @@ class OverlaySide:
     def version(self) -> str:
         """overlayd's version; empty while it does not answer."""
         return self._overlayd.version
+
+    def counters(self) -> Mapping[str, Mapping[str, int]] | None:
+        """Return what overlayd has ``carried`` and ``dropped`` since its start; None while it does not answer."""
+        if not self._overlayd.version:
+            return None
+        return {"carried": self._overlayd.carried, "dropped": self._overlayd.dropped}
 
     @property
     def talking(self) -> frozenset[IPv6Address]:

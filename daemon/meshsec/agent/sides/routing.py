@@ -100,6 +100,10 @@ class Routing:
         """Return what olsrv2d refused lately; olsrd2 does not report it."""
         return await self._router.refusals() if isinstance(self._router, Olsrv2d) else ()
 
+    async def counters(self) -> Mapping[str, int]:
+        """Return what olsrv2d has counted since its start, by name; olsrd2 does not report it."""
+        return await self._router.counters() if isinstance(self._router, Olsrv2d) else {}
+
     async def run(self) -> None:
         """Follow the daemon until cancelled."""
         if self._olsrd2:

@@ -94,6 +94,7 @@ impl Daemon {
         match request {
             Request::Trust(addresses) => self.router.set_trusted(addresses),
             Request::Refusals => self.report_refusals(number, now),
+            Request::Counters => self.report_counters(number, now),
             Request::Attach(networks) => {
                 self.attachments.attach(&networks)?;
                 self.announce(now);
@@ -112,6 +113,27 @@ impl Daemon {
             let names = self.manet.names();
             let reported = refusals(&self.router.refusals(now), now, names);
             changes.publish_refusals(&self.reactor, number, now, reported);
+        }
+    }
+
+    fn report_counters(&mut self, number: u32, now: Time) {
+        let counted = self.counted();
+        if let Some(changes) = &mut self.changes {
+            changes.publish_counters(
+                &self.reactor,
+                number,
+                now,
+                &self.router.counters(),
+                counted,
+            );
+        }
+    }
+
+    fn counted(&self) -> DaemonCounters {
+        DaemonCounters {
+            routes_repaired: self.fib.repaired(),
+            routes_failed: self.fib.failed() as u64,
+            send_errors: self.send_errors,
         }
     }
 
@@ -136,6 +158,7 @@ impl Daemon {
     pub(super) fn accept_reader(&mut self, now: Time) {
         // Changes that are already decided are sent before the snapshot.
         self.drain(now);
+        let counted = self.counted();
         let Self {
             changes,
             reactor,
@@ -146,11 +169,6 @@ impl Daemon {
             manet,
             ..
         } = self;
-        let counted = DaemonCounters {
-            routes_repaired: fib.repaired(),
-            routes_failed: fib.failed() as u64,
-            send_errors: self.send_errors,
-        };
         if let Some(changes) = changes {
             let state = State::observe(now, router, radio.as_ref(), fib, config, manet);
             if let Err(error) = changes.accept(reactor, &state, counted) {

@@ -119,7 +119,8 @@ fn list<'a>(
     text.push(']');
 }
 
-fn counters(router: &Counters, daemon: DaemonCounters, readers_dropped: u64) -> Value {
+/// Returns what was counted since the daemon's start.
+pub fn counters(router: &Counters, daemon: DaemonCounters, readers_dropped: u64) -> Value {
     json!({
         "packets_received": router.packets_received,
         "packets_sent": router.packets_sent,

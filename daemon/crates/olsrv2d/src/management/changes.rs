@@ -8,11 +8,13 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use daemonkit::Readers;
-use olsrv2::Time;
+use olsrv2::{Counters, Time};
 use serde::Deserialize;
 use serde_json::{json, Map, Value};
 
-use super::change_lines::{describe, hello, line, micros, snapshot, DaemonCounters, Names, Object};
+use super::change_lines::{
+    counters, describe, hello, line, micros, snapshot, DaemonCounters, Names, Object,
+};
 use super::state::State;
 use crate::attachments::Named;
 use crate::reactor::{Reactor, Token};
@@ -35,6 +37,8 @@ pub enum Request {
     Trust(BTreeSet<IpAddr>),
     /// Send the recent refusals.
     Refusals,
+    /// Send the counters.
+    Counters,
     /// Announce these networks too.
     Attach(Vec<Named>),
     /// Announce these prefixes no longer.
@@ -51,6 +55,7 @@ enum Command {
         more: bool,
     },
     Refusals,
+    Counters,
     Attach {
         networks: Vec<Named>,
     },
@@ -69,7 +74,7 @@ impl Command {
             Self::Attach { .. } | Self::Withdraw { .. } => {
                 Some("only root and olsrv2d's own user may attach and withdraw networks")
             }
-            Self::Refusals => None,
+            Self::Refusals | Self::Counters => None,
         }
     }
 }
@@ -140,6 +145,7 @@ impl Changes {
         }
         match command {
             Command::Refusals => Ok(Some(Request::Refusals)),
+            Command::Counters => Ok(Some(Request::Counters)),
             Command::Attach { networks } => Ok(Some(Request::Attach(networks))),
             Command::Withdraw { prefixes } => Ok(Some(Request::Withdraw(prefixes))),
             Command::Trust { addresses, more } => {
@@ -174,6 +180,20 @@ impl Changes {
     /// Sends the recent refusals to one reader.
     pub fn publish_refusals(&mut self, reactor: &Reactor, number: u32, now: Time, refusals: Value) {
         let reported = json!({"type": "refusals", "time_us": micros(now), "refusals": refusals});
+        self.readers.answer(number, &line(&reported), reactor);
+    }
+
+    /// Sends the counters to one reader.
+    pub fn publish_counters(
+        &mut self,
+        reactor: &Reactor,
+        number: u32,
+        now: Time,
+        router: &Counters,
+        daemon: DaemonCounters,
+    ) {
+        let counted = counters(router, daemon, self.readers.dropped());
+        let reported = json!({"type": "counters", "time_us": micros(now), "counters": counted});
         self.readers.answer(number, &line(&reported), reactor);
     }
 

@@ -1,0 +1,1 @@
+"""What other programs that watch networks read of this node: Prometheus's metrics."""

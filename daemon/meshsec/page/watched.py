@@ -1,0 +1,69 @@
+"""What the page's process answers to programs that watch networks: Prometheus's metrics and NetJSON's graph.
+
+All who ask within a few seconds get the same answer, so that meshsecd has no more work the more often somebody asks.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import meshsec
+from meshsec.adapters.sockets.asking import AbsentError
+from meshsec.adapters.sockets.control import ControlError
+from meshsec.core.monitoring import metrics, netjson
+from meshsec.page.feed import Feed
+
+KEPT_SECONDS = 5.0
+"""Time for which an answer is given again; Prometheus asks each 15 s or more rarely."""
+_NETJSON = "application/json"
+
+Answers = Mapping[str, Mapping[str, Any]]
+
+
+class Watched:
+    """The documents for programs, each made at most every ``KEPT_SECONDS``."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._kept: dict[str, tuple[float, bytes]] = {}
+        self._making = asyncio.Lock()
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("/metrics", self._metrics, methods=["GET"]),
+            Route("/netjson", self._netjson, methods=["GET"]),
+        ]
+
+    async def _metrics(self, _request: Request) -> Response:
+        try:
+            content = await self._made("metrics", metrics.METHODS, _exposition)
+        except (AbsentError, ControlError):
+            content = metrics.exposition(metrics.absent())
+        return Response(content, headers={"Content-Type": metrics.CONTENT_TYPE, "Cache-Control": "no-store"})
+
+    async def _netjson(self, _request: Request) -> Response:
+        content = await self._made("netjson", netjson.METHODS, _graph)
+        return Response(content, headers={"Content-Type": _NETJSON, "Cache-Control": "no-store"})
+
+    async def _made(self, name: str, methods: Sequence[str], make: Callable[[Answers], bytes]) -> bytes:
+        """Return a document that is not too old. Raises AbsentError and ControlError."""
+        async with self._making:
+            now = asyncio.get_running_loop().time()
+            at, content = self._kept.get(name, (float("-inf"), b""))
+            if now - at > KEPT_SECONDS:
+                content = make({method: await self._feed.ask(method, {}) for method in methods})
+                self._kept[name] = (now, content)
+            return content
+
+
+def _exposition(answers: Answers) -> bytes:
+    return metrics.exposition(metrics.node(answers))
+
+
+def _graph(answers: Answers) -> bytes:
+    return netjson.encoded(netjson.network_graph(answers, meshsec.__version__))
