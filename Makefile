@@ -67,6 +67,10 @@ $(STAMPS)/page: $(STAMPS)/python daemon/page/package-lock.json
 	@tools/setup page
 	@touch $@
 
+$(STAMPS)/browser: $(STAMPS)/system tools/setup
+	@tools/setup browser
+	@touch $@
+
 page: build/page/page.js ## bundle the page in the browser into build/page
 
 build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.svg daemon/page/*.mjs daemon/page/src/*)
@@ -136,7 +140,7 @@ $(STAMPS)/licences: $(STAMPS)/deny daemon/deny.toml daemon/Cargo.lock daemon/Car
 kernel-merge: setup ## check that Debian's RT kernel accepts each symbol of our fragments, amd64 and arm64 (fetches its source)
 	$(BIN)/pytest -m slow kernel-config/tests
 
-scenarios: setup build ## prove claims on the wire, in network namespaces (root); a failed test gets a second try and is named
+scenarios: setup build $(STAMPS)/browser ## prove claims on the wire, in network namespaces (root); a failed test gets a second try and is named
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest $(BESIDE) --reruns $(RERUNS) -m 'not flood' tests/scenarios tests/attacks tests/interop
 
 attacks: setup build ## attacks by strangers, hostile peers and local accounts, floods included (root; minutes)
@@ -232,7 +236,7 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 
 # --- for users and packagers ---
 
-page-pictures: setup build ## make the documents' pictures of the page, in a browser (root)
+page-pictures: setup build $(STAMPS)/browser ## make the documents' pictures of the page, in a browser (root)
 	MESHSEC_PICTURES=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/scenarios/page -k 'axe or thousand'
 
 reference: setup ## generate schemas, files of defaults and lists of docs/reference/meshsec.toml.md from the declared settings
