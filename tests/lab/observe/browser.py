@@ -90,7 +90,7 @@ class Browser:
 def _started() -> Chrome:
     driver, browser = find("chromedriver"), find("chromium")
     if not driver or not browser:
-        raise ProgramMissingError("chromium and chromium-driver: `make setup` installs them")
+        raise ProgramMissingError("chromium and chromium-driver: `tools/setup browser` installs them")
     options = ChromeOptions()
     options.binary_location = browser
     for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars"):
