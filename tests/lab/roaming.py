@@ -7,7 +7,7 @@ gateways have an IPv4 address outside.
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -186,17 +186,22 @@ def roaming(
     places: str = "ab",
     *,
     overlay: bool = False,
+    page: Mapping[str, PolicyValue | bool] | None = None,
     **access: PolicyValue,
 ) -> Iterator[Roaming]:
     """Start the mesh. ``station`` makes the client, by default one with cables. ``places`` are the access nodes, and
-    ``access`` is what their tables have besides networks and peers. With ``overlay`` all nodes have the overlay too.
+    ``access`` is what their tables have besides networks and peers, ``page`` their table of the page. With ``overlay``
+    all nodes have the overlay too.
     """
     serving = {"networks": list(NETWORKS), "ports": ["ap1", "ap2"], **access}
     behind = Host("", 1).networks
     gateways = {**dict.fromkeys(DEFAULTS, ("g", "h")), **dict.fromkeys(behind, ("h",))}
     at = {
         name: Options(
-            access={**serving, "peers": [one for one in places if one != name]}, accept=gateways, overlay=overlay
+            access={**serving, "peers": [one for one in places if one != name]},
+            accept=gateways,
+            overlay=overlay,
+            page=page,
         )
         for name in places
     }

@@ -245,7 +245,7 @@ def _check_installed(root: Root) -> None:
     """Check that all programs run, and that nothing was made, started or enabled."""
     for program in ("meshsec", "olsrv2d", "overlayd"):
         assert root.run(program, "--version").stdout.startswith(f"{program} "), program
-    for program in ("meshsecd", "meshsec-radio"):
+    for program in ("meshsecd", "meshsec-page", "meshsec-radio"):
         assert root.run(program, "--help").stdout.startswith("Usage: "), program
     assert root.run("dpkg", "--verify", *PACKAGES).stdout == ""
     assert root.run("getent", "group", "meshsec").stdout.startswith("meshsec:")
@@ -315,10 +315,15 @@ def _check_scripts(root: Root) -> None:
     scripts = root.path("/var/lib/dpkg/info")
     restarted = {name: (scripts / f"{name}.postinst").read_text(encoding="utf-8") for name in PACKAGES}
     services = {
-        name: re.findall(r"deb-systemd-invoke try-restart '([^\n]*)' >", text) for name, text in restarted.items()
+        name: " ".join(re.findall(r"deb-systemd-invoke try-restart ([^\n]*) >", text)).replace("'", "").split()
+        for name, text in restarted.items()
     }
     assert services == dict(
-        zip(PACKAGES, (["meshsecd.service"], ["olsrv2d.service"], ["overlayd.service"]), strict=True)
+        zip(
+            PACKAGES,
+            (["meshsec-page.service", "meshsecd.service"], ["olsrv2d.service"], ["overlayd.service"]),
+            strict=True,
+        )
     )
     assert not list(scripts.glob("meshsec*.preinst"))
 

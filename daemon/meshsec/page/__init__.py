@@ -62,9 +62,8 @@ def main(config: Path, directory: Path) -> None:
         listeners = [_listener(one, settings.page.port) for one in addresses(settings, card)]
     except (config_file.ConfigError, key_store.KeyStoreError, assets.AssetError, ListenError) as error:
         raise click.ClickException(str(error)) from error
-    shared = [str(one.ip) for one in addresses_of(settings.access.networks)]
     feed = Feed(Path(settings.paths.view_socket))
-    asyncio.run(_run(feed, Server(_configured(Web(feed, found, read_only=shared), card), feed), listeners))
+    asyncio.run(_run(feed, Server(_configured(Web(feed, found, to_all=settings.page.access), card), feed), listeners))
 
 
 def addresses(settings: Settings, card: Card) -> Iterator[str]:

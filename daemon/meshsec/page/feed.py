@@ -100,6 +100,10 @@ class Feed:
         async with await Asking.open(self._path) as asking:
             return await asking.ask(method, params)
 
+    def is_protected(self, address: str) -> bool:
+        """Return whether nobody on the way reads what a browser at this address sends."""
+        return document.is_protected(self._document, address)
+
     def end(self) -> None:
         """Let all browsers go."""
         for queue in tuple(self._listeners):

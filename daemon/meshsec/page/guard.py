@@ -1,6 +1,6 @@
 """What holds for every request: who may ask under which name, and what a browser may do with the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -24,9 +24,10 @@ HEADERS: Final = {
 class Guard:
     """Refuse requests that another page makes, and send ``HEADERS`` with every answer."""
 
-    def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
-        """``names``: this node's host names, beside its addresses."""
+    def __init__(self, app: ASGIApp, names: Sequence[str], may_look: Callable[[str], bool]) -> None:
+        """``names``: this node's host names, beside its addresses. ``may_look``: whether an address sees the page."""
         self._app = app
+        self._may_look = may_look
         self._names = frozenset(("localhost", *names))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,7 +35,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        refusal = self._refusal_of(scope["client"]) or self._refusal(scope["method"], Headers(scope=scope))
         app = JSONResponse(refusal[1], status_code=refusal[0]) if refusal else self._app
 
         async def sending(message: Message) -> None:
@@ -43,6 +44,14 @@ class Guard:
             await send(message)
 
         await app(scope, receive, sending)
+
+    def _refusal_of(self, client: tuple[str, int] | None) -> tuple[int, dict[str, str]] | None:
+        if client is not None and self._may_look(client[0]):
+            return None
+        message = (
+            "only this machine and peers see the page; `access = true` in [page] of meshsec.toml shows it to others"
+        )
+        return 403, {"code": "not_a_peer", "message": message}
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, dict[str, str]] | None:
         """Return why a request is refused.

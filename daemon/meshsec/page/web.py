@@ -51,11 +51,11 @@ class RefusedError(Exception):
 class Web:
     """The routes."""
 
-    def __init__(self, feed: Feed, assets: Mapping[str, Asset], read_only: Sequence[str] = ()) -> None:
-        """``read_only``: this node's addresses at which nobody can log in."""
+    def __init__(self, feed: Feed, assets: Mapping[str, Asset], *, to_all: bool = False) -> None:
+        """``to_all``: whether not only peers see the page, but everybody who reaches it."""
         self._feed = feed
+        self._to_all = to_all
         self._assets = assets
-        self._read_only = frozenset(read_only)
         self._streams = 0
 
     def app(self, names: Sequence[str]) -> Guard:
@@ -71,7 +71,10 @@ class Web:
             *Watched(self._feed).routes(),
         ]
         refusals = {RefusedError: _refuse, AbsentError: _refuse_absent, ControlError: _refuse_control}
-        return Guard(Starlette(routes=routes, exception_handlers=refusals), names)
+        return Guard(Starlette(routes=routes, exception_handlers=refusals), names, self._may_look)
+
+    def _may_look(self, address: str) -> bool:
+        return self._to_all or self._feed.is_protected(address)
 
     async def _asset(self, asset: Asset, request: Request) -> Response:
         headers = {"ETag": asset.etag, "Cache-Control": "no-cache"}
@@ -126,11 +129,9 @@ class Web:
 
     async def _body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON object that a request carries. Raises RefusedError."""
-        server = request.scope.get("server")
-        if server and server[0] in self._read_only:
-            raise RefusedError(
-                403, "read_only", "here the page only shows: clients' packets are not protected by an SA"
-            )
+        if request.client is None or not self._feed.is_protected(request.client.host):
+            message = "from here the page only shows: no SA protects the packets on their whole way"
+            raise RefusedError(403, "read_only", message)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise RefusedError(415, "bad_request", "allowed is a body of the type application/json")
         try:

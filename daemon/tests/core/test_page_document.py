@@ -120,6 +120,20 @@ def test_while_meshsecd_is_away_the_last_state_is_shown_as_such(answers: dict[st
     assert document.document(answers, last, NOW)["meshsecd"]["up"]
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.77.0.1", "10.77.0.2"])
+def test_this_machine_and_peers_are_protected_on_the_whole_way(answers: dict[str, Any], address: str) -> None:
+    shown = document.document(answers, {}, NOW)
+    assert document.is_protected(shown, address)
+    assert document.is_protected(shown, answers["status"]["node"]["address"])
+    assert document.is_protected(shown, shown["peers"]["d"]["address"])
+
+
+@pytest.mark.parametrize("address", ["10.130.0.5", "10.77.0.3", "fd12:3456:789a:1::5", "192.0.2.1"])
+def test_clients_and_strangers_are_not(answers: dict[str, Any], address: str) -> None:
+    assert not document.is_protected(document.document(answers, {}, NOW), address)
+    assert not document.is_protected(document.empty(""), address)
+
+
 # --- changes ---
 
 JSON = st.recursive(

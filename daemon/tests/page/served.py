@@ -5,7 +5,7 @@ import copy
 import gzip
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,20 +115,18 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[int, Mapping[str, str
     return int(first.split()[1]), {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}
 
 
-def serve(
-    tmp_path: Path, scenario: Callable[[Served], Coroutine[Any, Any, None]], read_only: Sequence[str] = ()
-) -> None:
+def serve(tmp_path: Path, scenario: Callable[[Served], Coroutine[Any, Any, None]], *, to_all: bool = False) -> None:
     """Run a scenario against a server of its own."""
 
     async def run() -> None:
-        async with serving(tmp_path, read_only) as served:
+        async with serving(tmp_path, to_all=to_all) as served:
             await scenario(served)
 
     asyncio.run(run())
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path, read_only: Sequence[str] = ()) -> AsyncIterator[Served]:
+async def serving(tmp_path: Path, *, to_all: bool) -> AsyncIterator[Served]:
     for name in assets.TYPES:
         (tmp_path / name).write_text(f"content of {name}\n" * 50)
     meshsecd = Meshsecd()
@@ -136,7 +134,7 @@ async def serving(tmp_path: Path, read_only: Sequence[str] = ()) -> AsyncIterato
     await control.start()
     listener = socket.create_server(("127.0.0.1", 0))
     feed = Feed(tmp_path / "view.sock")
-    web = Web(feed, assets.load(tmp_path), read_only)
+    web = Web(feed, assets.load(tmp_path), to_all=to_all)
     config = uvicorn.Config(
         web.app(("rescue-1", "rescue-1.mesh")),
         http=Connection,

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from meshsec.core.page import document
 from meshsec.page import connection, web
 from page.served import Answer, Served, read_head, serve
 
@@ -238,14 +239,28 @@ def test_a_change_is_never_made_by_get(tmp_path: Path, path: str) -> None:
     serve(tmp_path, scenario)
 
 
-def test_clients_of_the_access_network_cannot_log_in(tmp_path: Path) -> None:
+def test_who_is_no_peer_sees_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "is_protected", lambda _, address: address != "127.0.0.1")
+
+    async def scenario(served: Served) -> None:
+        for path in ("/", "/page.js", "/api/document", "/api/changes?after=0", "/api/explain?peer=b"):
+            answer = await served.ask(path)
+            assert (answer.status, answer.json["code"]) == (403, "not_a_peer")
+            assert_confined(answer)
+
+    serve(tmp_path, scenario)
+
+
+def test_who_is_no_peer_cannot_log_in_where_he_may_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "is_protected", lambda _, address: address != "127.0.0.1")
+
     async def scenario(served: Served) -> None:
         for path in ("/api/login", "/api/change", "/api/logout"):
             answer = await served.ask(path, method="POST", body={"token": "good"}, authorization="Bearer good")
             assert (answer.status, answer.json["code"]) == (403, "read_only")
         assert (await served.ask("/api/document")).status == 200
 
-    serve(tmp_path, scenario, read_only=["127.0.0.1"])
+    serve(tmp_path, scenario, to_all=True)
 
 
 # --- clients that mean no good ---

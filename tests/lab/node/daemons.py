@@ -69,7 +69,7 @@ class Daemons:
         if options.overlay:
             argv = [programs.overlayd(), "--config", str(export("overlayd")), "--log-level", "debug"]
             self._by_kind["overlayd"] = self._daemon("overlayd", argv)
-        if options.page:
+        if options.page is not None:
             argv = [programs.meshsec_page(), "--config", str(config), "--assets", str(BUILD / "page")]
             self._by_kind["page"] = self._daemon("page", argv)
         if options.access:

@@ -35,8 +35,8 @@ class Options:
     """The table ``[access]``; with it the node has dnsmasq."""
     links: Sequence[Mapping[str, PolicyValue]] = ()
     """The tables ``[[link]]``."""
-    page: bool = False
-    """Whether the node has its page in the browser."""
+    page: Mapping[str, PolicyValue | bool] | None = None
+    """The table ``[page]``; with it the node serves its page."""
     esp: str = "auto"
     """Where ESP is to run: the setting ``esp``."""
 
@@ -59,6 +59,8 @@ def configuration(name: str, number: int, options: Options, interfaces: Sequence
         lines += ["", "[overlay]", "enabled = true", f'socket = "{sockets}/overlayd.sock"']
     if options.gateway:
         lines += ["", "[gateway]", *(f"{key} = {_toml(value)}" for key, value in options.gateway.items())]
+    if options.page:
+        lines += ["", "[page]", *(f"{key} = {_toml(value)}" for key, value in options.page.items())]
     if options.access:
         lines += ["", "[access]", *(f"{key} = {_toml(value)}" for key, value in options.access.items())]
     for link in options.links:

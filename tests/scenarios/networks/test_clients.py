@@ -36,7 +36,7 @@ OUTAGE = 1.0
 
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[Roaming]:
-    with roaming("clients") as made:
+    with roaming("clients", page={"access": True}) as made:
         made.join("a")
         yield made
 
@@ -230,6 +230,37 @@ def test_nothing_else_of_the_node_is_open(at_a: Roaming) -> None:
     for target in ("10.130.0.1", a.address):
         assert traffic.send(station.end(6 if ":" in target else 4), target, port=7056) == 5
     a.wait_for("ten packets are counted", lambda: dropped(at_a, "to_node") >= before + 10, 30)
+
+
+_ASK = """
+import json, sys, urllib.error, urllib.request
+address, body = sys.argv[1], sys.argv[2].encode() or None
+asked = urllib.request.Request(address, body, {"Content-Type": "application/json", "Accept-Encoding": "gzip"})
+try:
+    print(urllib.request.urlopen(asked, timeout=3).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+except OSError as error:
+    print("nothing")
+"""
+"""Asks for a page, and prints the status of the answer."""
+
+
+@pytest.mark.parametrize("host", ["10.130.0.1", "[fd12:3456:789a:1::1]"])
+def test_clients_see_the_page_where_they_may_and_cannot_log_in(at_a: Roaming, host: str) -> None:
+    a, b, page = at_a.lab["a"], at_a.lab["b"], f"http://{host}:8269"
+    token = json.dumps({"token": a.control.ask("page_login")["token"]})
+    assert _asked_by_http(at_a, f"{page}/api/document") == "200"
+    assert _asked_by_http(at_a, f"{page}/api/login", token) == "403"
+    assert _asked_by_http(at_a, f"http://[{a.address}]:8269/api/document") == "nothing"
+    of_b = json.dumps({"token": b.control.ask("page_login")["token"]})
+    assert _asked_by_http(at_a, f"http://[{b.address}]:8269/api/login", of_b) == "403"
+    assert a.run("python3", "-c", _ASK, "http://localhost:8269/api/login", token).stdout == "200\n"
+    assert a.run("python3", "-c", _ASK, f"http://[{b.address}]:8269/api/login", of_b).stdout == "200\n"
+
+
+def _asked_by_http(mesh: Roaming, address: str, body: str = "") -> str:
+    return mesh.station.run("python3", "-c", _ASK, address, body).strip()
 
 
 def dropped(mesh: Roaming, counter: str, node: str = "a") -> int:

@@ -48,7 +48,7 @@ Promise.all([
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[Lab]:
     with Lab("page", ring(NODES), Options(ipv4=True)) as lab:
-        lab.set_up({"base": Options(ipv4=True, page=True)})
+        lab.set_up({"base": Options(ipv4=True, page={})})
         friends = [lab[name] for name in NODES if name != "relay"]
         for node in friends:
             for other in friends:
@@ -247,7 +247,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_the_screen(
 def alone() -> Iterator[Node]:
     """Return a node with its page, and no other daemon."""
     with Lab("page-alone", [("a", "b")]) as lab:
-        lab.set_up({"a": Options(page=True)})
+        lab.set_up({"a": Options(page={})})
         yield lab["a"]
 
 

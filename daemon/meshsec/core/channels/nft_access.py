@@ -13,12 +13,12 @@ the gateway's mark before the table of flows sees it (``nft_flows``).
 A move changes elements of sets and no rule. Where its packets go is a matter of the fail-closed rules.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from meshsec.core.access.clients import Client
 from meshsec.core.access.messages import Flow
-from meshsec.core.access.shared_address import DEVICE
+from meshsec.core.access.shared_address import DEVICE, addresses_of
 from meshsec.core.channels.nft_text import chain
 from meshsec.core.values.model import Network
 
@@ -86,7 +86,7 @@ def render(networks: Iterable[Network], *, isolated: bool, page_port: int | None
                     f'iifname != "{DEVICE}" accept',
                     "ct state established,related accept",
                     *_TO_NODE,
-                    *([f"tcp dport {page_port} accept"] if page_port is not None else []),
+                    *_page(networks, page_port),
                     'counter name "to_node" drop',
                 ],
             ),
@@ -94,6 +94,12 @@ def render(networks: Iterable[Network], *, isolated: bool, page_port: int | None
             "}\n",
         ]
     )
+
+
+def _page(networks: Iterable[Network], port: int | None) -> Iterator[str]:
+    """Yield what lets clients see the page, at the nodes' address in their networks alone."""
+    for one in addresses_of(networks) if port is not None else ():
+        yield f"{_FAMILIES[one.version]} daddr {one.ip} tcp dport {port} accept"
 
 
 def contents(clients: Iterable[Client], marks: Mapping[Flow, int]) -> str:

@@ -12,7 +12,11 @@ class PageSettings(Struct, frozen=True):
         int, Meta(ge=1024, le=65535, description="the TCP port of the page, on this machine and at the mesh addresses")
     ] = 8269
     access: Annotated[
-        bool, Meta(description="clients of this access node see the page too, at the node's address in their network")
+        bool,
+        Meta(
+            description="others than peers see the page, too: clients of access nodes, and machines in networks behind "
+            "peers"
+        ),
     ] = False
 
     @property

@@ -4,6 +4,7 @@ Ages become times of the wall clock, because an age changes all the time. ``web/
 """
 
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any
 
 from meshsec.core.page.graph import graph
@@ -60,6 +61,16 @@ def document(answers: Mapping[str, View], before: View, now: float) -> dict[str,
         found["graph"] = graph(status, topology)
     found.update((name, answers[name]) for name in ("doctor", "clients", "gateway") if name in answers)
     return found
+
+
+def is_protected(shown: View, address: str) -> bool:
+    """Return whether nobody on the way reads what goes to and from an address: this machine's own, or that of a peer.
+
+    A client of an access network has neither. ``shown``: the document.
+    """
+    ends = (shown.get("node", {}), *shown.get("peers", {}).values())
+    known = {one.get(name) for one in ends for name in ("address", "ipv4")} - {None}
+    return ip_address(address).is_loopback or address in known
 
 
 def _peers(status: View, before: View, now: float) -> dict[str, Any]:
