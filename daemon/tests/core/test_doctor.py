@@ -169,6 +169,12 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
         ({"router_warnings": ["duplicate_originator"]}, "copied key", Level.WARN, "a copy of this node's key"),
         ({"unprotected_networks": ["10.9.0.0/16"]}, "open networks", Level.WARN, "10.9.0.0/16 crosses"),
         ({"networks": 2, "network_problems": ["::/0: c is failed"]}, "networks of peers", Level.WARN, "c is failed"),
+        (
+            {"tables_altered": ["the chain x is not there"]},
+            "tables of networks",
+            Level.FAIL,
+            "the chain x is not there",
+        ),
         ({"past_networks": ["10.1.0.0/16 by eth0"]}, "routes past the tunnel", Level.FAIL, "10.1.0.0/16 by eth0: into"),
         ({"unannounced": ["10.9.0.0/16"]}, "networks behind this node", Level.WARN, "not announced by the router"),
         (

@@ -26,7 +26,14 @@ from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
 from tests.lab.observe.schemas import schema
-from tests.scenarios.expectations import assert_nothing_clear, captured, differences, wait_no_drift
+from tests.scenarios.expectations import (
+    assert_no_drift,
+    assert_nothing_clear,
+    captured,
+    differences,
+    drift,
+    wait_no_drift,
+)
 from tests.scenarios.networks.sites import Sites, assert_hosts_talk, connected, flows_between, is_heard, is_routed
 from tests.scenarios.protection import leaktests
 
@@ -89,6 +96,35 @@ def test_what_leads_past_the_tunnel_is_reported(sites: Sites) -> None:
         assert "leads past the tunnel" in a.meshsec("explain", host.address).stdout
         assert "leads past the tunnel" in " ".join(a.meshsec("status", check=False).stdout.split())
     wait_no_drift(a)
+
+
+def test_a_network_route_that_another_program_removed_and_those_that_it_added_are_reported(sites: Sites) -> None:
+    """meshsecd looks for such changes once a minute, so they are made again until ``drift`` has seen them."""
+    a, c = sites.ends
+    network, *_ = sites.hosts[1].networks
+    lacking = f"route to {network}", "none", f"through the tunnel to {c.address}"
+    extra = "route to 2001:db8:66::/64", f"through the tunnel to {c.address}", "none"
+    encap = ["encap", "ip6", "id", "1", "dst", c.address, "src", a.address, "dev", "meshsec-nets"]
+
+    def are_reported() -> bool:
+        a.run("ip", "-6", "route", "del", network, "dev", "meshsec-nets", check=False)
+        a.run("ip", "-6", "route", "replace", "2001:db8:66::/64", *encap, "proto", "102", "metric", "32768")
+        return {(one["what"], one["is"], one["should"]) for one in drift(a)["differences"]} == {lacking, extra}
+
+    a.wait_for("drift", are_reported, 60)
+    assert {one["mend"].partition(": ")[0] for one in drift(a)["differences"]} == {"systemctl restart meshsecd"}
+    a.daemons.agent.stop()
+    a.daemons.agent.start()
+    a.daemons.agent.wait_ready()
+    wait_no_drift(a)
+    assert is_routed(a, network)
+    assert not is_routed(a, "2001:db8:66::/64")
+    a.run("ip", "-6", "route", "add", network, *encap, "metric", "7")
+    (found,) = drift(a)["differences"]
+    assert (found["where"], found["is"]) == ("network", "set by another program")
+    a.run(*shlex.split(found["mend"]))
+    assert_no_drift(a)
+    assert is_routed(a, network), "meshsecd's own stays"
 
 
 def test_a_network_that_the_router_forgot_is_announced_again(sites: Sites) -> None:

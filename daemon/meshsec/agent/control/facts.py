@@ -56,6 +56,7 @@ async def collect(sides: Sides) -> Facts:
         refusals=await sides.routing.refusals(),
         routes_missing=await _routes_missing(sides),
         rules_in_force=await sides.kernel.rules_in_force(),
+        tables_altered=await sides.altered_tables(),
         rules_disturbed=sides.kernel.disturbed,
         dropped=await sides.kernel.counters(),
         addresses_missing=await _addresses_missing(sides.kernel.own_addresses),

@@ -24,7 +24,7 @@ class AccessKernel:
     def __init__(self, settings: AccessSettings, own: IPv6Address) -> None:
         self._settings, self._own = settings, own
         self._networks = settings.networks
-        self._table = Table(nft_access.TABLE)
+        self.table = Table(nft_access.TABLE)
         self._contents = nft_access.contents((), {})
         self._ways: tuple[list[Host], list[Handed]] | None = None
         """Those that were asked for last."""
@@ -75,7 +75,7 @@ class AccessKernel:
         ways = [Host(address, one.mac) for one in served for address in one.addresses]
         to_others = [Handed(address, node) for address, node in handed.items()]
         self._contents = nft_access.contents(senders, marks)
-        filled = self._is_done(self._table.fill(self._contents))
+        filled = self._is_done(self.table.fill(self._contents))
         routed = self._is_done(kernel.set_hosts(DEVICE, ways, to_others, self._own, self._networks))
         if self._ways == (ways, to_others):
             return all([await filled, await routed])
@@ -92,7 +92,7 @@ class AccessKernel:
 
     async def _set_table(self) -> bool:
         text = nft_access.render(self._networks, isolated=self._settings.isolated)
-        return await self._table.settle(text, self._contents)
+        return await self.table.settle(text, self._contents)
 
     async def _set_bridge(self) -> None:
         networks = self._networks
@@ -102,7 +102,7 @@ class AccessKernel:
         """Remove what a predecessor left, which may have served clients."""
         try:
             await kernel.remove_bridge(DEVICE)
-            await self._table.apply("")
+            await self.table.apply("")
         except (ClientsError, RulesError) as error:
             _log.debug("access: %s", error)
 

@@ -132,6 +132,10 @@ def _rules(facts: Facts) -> list[Check]:
     )
 
 
+def _tables(facts: Facts) -> list[Check]:
+    return wall_doctor.tables(facts.tables_altered)
+
+
 def _dropped(facts: Facts) -> list[Check]:
     """Explain what was dropped. It did no harm, so nothing is wrong with this node."""
     return [Check("dropped packets", Level.OK, sentence) for sentence in wall_doctor.found(facts.dropped)]
@@ -258,6 +262,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     input_doctor.refusals,
     _routes,
     _rules,
+    _tables,
     _dropped,
     _bypass,
     _networks,

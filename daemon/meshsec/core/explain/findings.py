@@ -100,6 +100,8 @@ class Facts:
     """Proposals of the policy that the IKE daemon cannot do."""
     rules_disturbed: int = 0
     """How often another program altered or removed the fail-closed rules since meshsecd started."""
+    tables_altered: Sequence[str] = ()
+    """How the tables of flows, the uplink and clients differ from what meshsecd applied."""
     one_sided: Sequence[str] = ()
     """Peers whose own end sends by the other data plane."""
     without_ipv4: Sequence[str] = ()
