@@ -324,9 +324,13 @@ NETWORK = IPv4Network("10.1.0.0/16")
 THERE, ELSEWHERE = TunnelRoute(NETWORK, PEER.address), TunnelRoute(NETWORK, card(4).address)
 
 
-def of_networks(wanted: Sequence[TunnelRoute] = (), installed: Sequence[TunnelRoute] = (), **more: Any) -> list[str]:
+def of_networks(
+    wanted: Sequence[TunnelRoute] | None = (), installed: Sequence[TunnelRoute] = (), **more: Any
+) -> list[str]:
     """Return the differences as people read them, without the fix."""
-    found = [*drift_networks.differences(Ways(frozenset(wanted), frozenset(installed), **more))]
+    found = [
+        *drift_networks.differences(Ways(None if wanted is None else frozenset(wanted), frozenset(installed), **more))
+    ]
     assert {(one.where, one.peer) for one in found} <= {(Where.NETWORK, None)}
     assert all(one.fix for one in found)
     return [f"{one.what}: is {one.is_}; should be {one.should}" for one in found]
@@ -336,6 +340,7 @@ def test_routes_of_networks_that_are_lacking_or_should_not_be_there_are_reported
     way = f"through the tunnel to {PEER.address}"
     assert of_networks([THERE], [THERE]) == []
     assert of_networks([THERE]) == [f"route to {NETWORK}: is none; should be {way}"]
+    assert of_networks(None, [THERE]) == [], "what is wanted is being derived"
     assert of_networks([], [THERE]) == [f"route to {NETWORK}: is {way}; should be none"]
     assert of_networks([THERE], [ELSEWHERE]) == [
         f"route to {NETWORK}: is none; should be {way}",

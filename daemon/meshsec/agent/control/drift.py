@@ -126,10 +126,9 @@ async def _networks(sides: Sides) -> Report:
     """Compare the tunnel's routes and what the router announces; routes of others into a network lead past it."""
     networks = sides.driver.engine.known.networks
     try:
-        installed = await sides.networks.present()
         ways = Ways(
-            wanted=installed if networks.wanted is None else networks.wanted,
-            installed=installed,
+            wanted=networks.wanted,
+            installed=await sides.networks.present(),
             foreign=await sides.networks.foreign(),
             past=await sides.networks.others(networks.tunnelled),
             unannounced=sides.routing.unannounced(),

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from ipaddress import IPv6Address
 
 from meshsec.adapters.kernel import clients as kernel
@@ -75,16 +76,16 @@ class AccessKernel:
         ways = [Host(address, one.mac) for one in served for address in one.addresses]
         to_others = [Handed(address, node) for address, node in handed.items()]
         self._contents = nft_access.contents(senders, marks)
-        filled = self._is_done(self.table.fill(self._contents))
-        routed = self._is_done(kernel.set_hosts(DEVICE, ways, to_others, self._own, self._networks))
+        fill = partial(self.table.fill, self._contents)
+        route = partial(kernel.set_hosts, DEVICE, ways, to_others, self._own, self._networks)
         if self._ways == (ways, to_others):
-            return all([await filled, await routed])
+            return all([await self._is_done(fill), await self._is_done(route)])
         self._ways = ways, to_others
-        return all(await asyncio.gather(routed, filled))
+        return all(await asyncio.gather(self._is_done(route), self._is_done(fill)))
 
-    async def _is_done(self, step: Awaitable[None]) -> bool:
+    async def _is_done(self, step: Callable[[], Awaitable[None]]) -> bool:
         try:
-            await step
+            await step()
         except (ClientsError, RulesError) as error:
             self._failed(error)
             return False

@@ -15,7 +15,8 @@ _ROUTER_FIX = "see the log of the routing daemon: it refuses the network, or has
 class Ways(NamedTuple):
     """What was found of networks."""
 
-    wanted: frozenset[TunnelRoute]
+    wanted: frozenset[TunnelRoute] | None
+    """None: they are being derived, so that nothing is said of them."""
     installed: frozenset[TunnelRoute]
     foreign: Sequence[ForeignRoute] = ()
     """Routes of other programs through the tunnel."""
@@ -27,9 +28,10 @@ class Ways(NamedTuple):
 
 def differences(ways: Ways) -> Iterator[Difference]:
     """Yield each route that is lacking or should not be there, and each network that is not announced."""
-    for route in sorted(ways.wanted - ways.installed, key=str):
+    wanted = ways.installed if ways.wanted is None else ways.wanted
+    for route in sorted(wanted - ways.installed, key=str):
         yield _difference(_title(route), "none", _way(route), _ROUTES_FIX)
-    for route in sorted(ways.installed - ways.wanted, key=str):
+    for route in sorted(ways.installed - wanted, key=str):
         yield _difference(_title(route), _way(route), "none", _ROUTES_FIX)
     yield from map(_foreign, ways.foreign)
     yield from map(_past, ways.past)
