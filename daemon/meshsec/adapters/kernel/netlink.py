@@ -262,6 +262,13 @@ async def assigned(name: str = _LOOPBACK) -> frozenset[Address]:
         return frozenset((await _addresses(ipr)).get(name, set()))
 
 
+async def ipv4_addresses() -> frozenset[IPv4Address]:
+    """Return the IPv4 addresses of all interfaces. Raises ``NetlinkError``."""
+    async with route_socket(NetlinkError) as ipr:
+        found = await _addresses(ipr)
+    return frozenset(one for given in found.values() for one in given if isinstance(one, IPv4Address))
+
+
 async def mtus() -> dict[str, int]:
     """Return the MTU of every interface."""
     async with route_socket(NetlinkError) as ipr:
