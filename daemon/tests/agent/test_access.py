@@ -6,6 +6,7 @@ The other access node is a socket at its address, which says what that node's me
 import asyncio
 import json
 import subprocess
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Address, ip_address
@@ -42,17 +43,17 @@ pytestmark = needs_root
 OTHER, THIRD = card(NEAR).address, card(FAR).address
 MAC, ADDRESS = "06:00:00:00:00:05", ip_address("10.130.0.5")
 HOST = IPv4Network(ADDRESS)
-PATIENT = 10.0
-"""Seconds of the real clock within which what is awaited must happen."""
+PATIENT = 30.0
+"""Seconds within which what is awaited must happen."""
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop whose clock the test may put forward."""
+    """An event loop whose clock stands still until the test puts it forward, so that no busy machine is too late."""
 
-    passed = 0.0
+    now = 1000.0
 
     def time(self) -> float:
-        return super().time() + self.passed
+        return self.now
 
 
 @dataclass
@@ -94,8 +95,8 @@ class Node:
 
     async def pass_time(self, seconds: float) -> None:
         """Put the clock forward, and let the side do what is due then."""
-        self.loop.passed += seconds
-        await asyncio.sleep(0.2)
+        self.loop.now += seconds
+        await real_time(0.2)
 
 
 @dataclass
@@ -139,13 +140,18 @@ class Mesh:
         await until(lambda: self.node.nodes == {HOST: OTHER}, "the other node serves the client")
 
 
+async def real_time(seconds: float) -> None:
+    """Let time pass that is not the loop's."""
+    await asyncio.to_thread(time.sleep, seconds)
+
+
 async def until(ready: Callable[[], bool], what: str) -> None:
-    """Wait until a condition holds, by the real clock, because the loop's may be put forward."""
-    for _ in range(int(PATIENT / 0.02)):
-        if ready():
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail(f"waited {PATIENT:g} s in vain: {what}")
+    """Wait until a condition holds."""
+    end = time.monotonic() + PATIENT
+    while not ready():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {PATIENT:g} s in vain: {what}")
+        await real_time(0.02)
 
 
 def way() -> str:
@@ -206,18 +212,16 @@ Run = Callable[[Callable[[Mesh], Awaitable[None]]], None]
 
 def test_the_former_node_leads_to_the_new_one_at_once_and_until_the_other_route_does(run: Run) -> None:
     async def test(mesh: Mesh) -> None:
-        began = mesh.node.loop.time()
         await mesh.moved_away()
         assert str(OTHER) in handed()
         assert way() == TUNNEL
         await until(lambda: Answer(MAC, 2) in mesh.node.heard, "an answer")
-        await mesh.node.pass_time(HANDING - 3)
+        await mesh.node.pass_time(HANDING - 0.1)
         assert str(OTHER) in handed(), "the route of the other networks is not set yet"
         mesh.node.driver.succeed(*mesh.node.actions)
         assert mesh.node.driver.engine.known.networks.in_use[HOST] == OTHER
         mesh.side.follow()
         await until(lambda: not handed(), "the route of the other networks leads there")
-        assert mesh.node.loop.time() - began < HANDING
 
     run(test)
 
@@ -225,7 +229,7 @@ def test_the_former_node_leads_to_the_new_one_at_once_and_until_the_other_route_
 def test_the_former_node_gives_up_what_it_forwards_when_no_other_route_is_set(run: Run) -> None:
     async def test(mesh: Mesh) -> None:
         await mesh.moved_away()
-        await mesh.node.pass_time(HANDING + 0.5)
+        await mesh.node.pass_time(HANDING)
         await until(lambda: not handed(), "the end of the route")
         assert way() == "", "what is at no node does not leave by another route"
 
@@ -236,9 +240,9 @@ def test_the_former_node_announces_the_client_until_others_have_heard_of_its_mov
     async def test(mesh: Mesh) -> None:
         await mesh.moved_away()
         assert mesh.node.announces_client()
-        await mesh.node.pass_time(LINGER - 1)
+        await mesh.node.pass_time(LINGER - 0.1)
         assert mesh.node.announces_client()
-        await mesh.node.pass_time(1.5)
+        await mesh.node.pass_time(0.1)
         await until(lambda: not mesh.node.announces_client(), "its end")
         assert mesh.node.announced[-1][0] == {CLIENTS}
 
@@ -279,7 +283,7 @@ def test_packets_of_a_client_that_came_wait_for_the_word_of_the_former_node(run:
     async def test(mesh: Mesh) -> None:
         await mesh.served_after_other()
         assert way() == BRIDGE, "what is for the client does not wait"
-        await mesh.node.pass_time(PATIENCE - 0.7)
+        await mesh.node.pass_time(PATIENCE - 0.1)
         assert MAC not in bound()
         mesh.node.driver.engine.known.networks.flows.learn({OTHER: BASE + 3})
         flow = Flow(ADDRESS, ip_address("203.0.113.9"), 17, 4000, 53, OTHER)
@@ -301,9 +305,9 @@ def test_packets_wait_for_one_that_does_not_answer_no_longer_than_that(run: Run,
         if answers:
             mesh.answer(1)
             mesh.side.talk._listeners.answered(MAC, 2, THIRD)
-            await mesh.node.pass_time(PATIENCE - 0.7)
-            assert MAC not in bound()
-        await mesh.node.pass_time(PATIENCE)
+        await mesh.node.pass_time(PATIENCE - 0.1)
+        assert MAC not in bound()
+        await mesh.node.pass_time(0.1)
         await until(lambda: MAC in bound(), "its packets pass")
 
     run(test)
