@@ -163,6 +163,16 @@ class Roaming:
         target = OUTSIDE4 if version == 4 else OUTSIDE6
         return Flow(self.station.end(version), (self.outside, target), interval, port)
 
+    def answers(self, version: int, port: int, interval: float = 0.02) -> Flow:
+        """Return a flow from the outside to the client, which has asked for it."""
+        source = OUTSIDE4 if version == 4 else OUTSIDE6
+        return Flow((self.outside, source), self.station.end(version), interval, port, answers=True)
+
+    def film(self, version: int, port: int, interval: float = 0.02) -> Flow:
+        """Return a flow from the camera to the client."""
+        source = self.camera.ipv4 if version == 4 else self.camera.address
+        return Flow((self.camera.namespace, source), self.station.end(version), interval, port)
+
     def conversation(self, version: int, port: int) -> Conversation:
         """Return a flow of the client that asks from where the outside sees it."""
         return Conversation(self.station.end(version), self.outside, port)

@@ -85,3 +85,6 @@ def _show(view: Mapping[str, Any], *, as_json: bool) -> None:
     )
     if view["ways_out"]:
         print_table(("WAY OUT", "THROUGH", "READY", "PROBLEM"), rows)
+    for one in view["ways_out"]:
+        if one["limit"]:
+            click.echo(f"{one['network']} is {one['limit']}.")

@@ -1,5 +1,6 @@
 """``leaktest``: does anything leave in the clear?"""
 
+import asyncio
 import secrets
 import shlex
 import socket
@@ -15,19 +16,21 @@ from typing import Any
 
 import click
 
+from meshsec.adapters.kernel import netlink
 from meshsec.adapters.kernel.capture import Capture
 from meshsec.adapters.sockets.marked import DISCARD, Marked
 from meshsec.cli.app import DEGRADED, FAILED, App, peer_names
 from meshsec.cli.client import Client
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core.channels.nft_rules import TUN_DEVICE
-from meshsec.core.leaktest.judge import Verdict, Watch, octets_of, verdict
+from meshsec.core.leaktest.judge import Verdict, Watch, octets_of, source_of_ipv4, verdict
 from meshsec.core.leaktest.packets import Kind
 from meshsec.core.networks.networks import DEVICE
 from meshsec.core.values.model import EspBackend
 
 _MARK_OCTETS = 16
 _EXAMPLES = {"0.0.0.0/0": "203.0.113.0/24", "::/0": "2001:db8::/32"}
+_UNTRIED = "this node has no IPv4 address, in the mesh or in a network behind it, to send from"
 _HELP_SECONDS = 60
 """Longest time for what provokes."""
 _SETTLE = 0.5
@@ -188,23 +191,27 @@ class _Test:
         """``peers`` are those to send to, ``links`` are the mesh interfaces."""
         own = status["node"]
         self._mark, self._node, self._peers = mark, own, peers
+        behind = tuple(map(ip_network, status["own_networks"]))
+        source = source_of_ipv4(own["ipv4"], asyncio.run(netlink.ipv4_addresses()), behind)
+        self._ipv4 = str(source) if source else None
+        """The source of IPv4 packets into networks; None: nothing is sent there."""
         self._targets = [address for peer in peers for address in _reachable(own, peer)]
         self._networks = [one for one in status["networks"] if one["peer"] in {peer["name"] for peer in peers}]
-        self._targets += [target for one in self._networks if (target := _inside(own, one["network"]))]
+        self._targets += [target for one in self._networks if (target := self._target(one["network"]))]
         self._inside = [TUN_DEVICE, DEVICE, *([status["overlay"]["device"]] if status["overlay"] else [])]
         self._watch = Watch(
             mark,
-            octets_of([own["address"], own["ipv4"]]),
+            octets_of([own["address"], own["ipv4"], self._ipv4]),
             octets_of(address for peer in peers for address in (peer["address"], peer["ipv4"])),
             judges_incoming_ipv4=status["esp_ground"] != EspBackend.KERNEL,
             links=frozenset(links),
-            behind=tuple(map(ip_network, status["own_networks"])),
+            behind=behind,
         )
 
     def run(self, phases: Sequence[_Phase], rate: float, seconds: float, *, sends: bool) -> dict[str, Any]:
         """Return what is printed. ``rate``: rounds of packets a second; ``seconds``: of each phase."""
         results = []
-        with Marked(self._mark, self._node["address"], self._node["ipv4"]) as marked:
+        with Marked(self._mark, self._node["address"], self._ipv4) as marked:
             with Capture(self._watch.take, self._inside) as capture:
                 for phase in phases:
                     before = Counter(self._watch.counts)
@@ -263,21 +270,20 @@ class _Test:
         count = {name: sum(getattr(marked, name)[one] for one in addresses) for name in ("sent", "held", "answered")}
         return {"name": peer["name"], "address": peer["address"], "ipv4": peer["ipv4"], **count}
 
+    def _target(self, prefix: str) -> str | None:
+        """Return an address in a network, which need not be anybody's; None: this node has no address to send from.
+
+        For a default route that is one of the networks for examples (RFC 5737, RFC 3849), which nobody has.
+        """
+        network = ip_network(_EXAMPLES.get(prefix, prefix))
+        if network.version == 4 and self._ipv4 is None:
+            return None
+        return str(network[min(1, network.num_addresses - 1)])
+
     def _network(self, one: Mapping[str, Any], marked: Marked) -> dict[str, Any]:
-        target = _inside(self._node, one["network"]) or ""
+        target = self._target(one["network"]) or ""
         count = {name: getattr(marked, name)[target] for name in ("sent", "held")}
         return {"network": one["network"], "peer": one["peer"], "target": target or None, **count}
-
-
-def _inside(node: Mapping[str, Any], prefix: str) -> str | None:
-    """Return an address in a network, which need not be anybody's; None: this node has no address of its family.
-
-    For a default route that is one of the networks for examples (RFC 5737, RFC 3849), which nobody has.
-    """
-    network = ip_network(_EXAMPLES.get(prefix, prefix))
-    if network.version == 4 and not node["ipv4"]:
-        return None
-    return str(network[min(1, network.num_addresses - 1)])
 
 
 def _reachable(node: Mapping[str, Any], peer: Mapping[str, Any]) -> list[str]:
@@ -299,6 +305,8 @@ def _show(view: Mapping[str, Any]) -> None:
         columns = ("network", "peer", "target", "sent", "held")
         rows_of_networks = (tuple(one[name] for name in columns) for one in view["networks"])
         print_table(("NETWORK", "THROUGH", "TARGET", "SENT", "HELD BACK"), rows_of_networks)
+    if untried := ", ".join(one["network"] for one in view["networks"] if one["target"] is None):
+        click.secho(f"not tried: {untried}: {_UNTRIED}", fg="yellow")
     for leak in view["clear"]:
         way = "out by" if leak["outgoing"] else "in by"
         click.secho(f"in the clear, {way} {leak['interface']}: {leak['source']} to {leak['destination']}", fg="red")

@@ -204,7 +204,8 @@ def _network(one: Mapping[str, Any]) -> str:
         return f"Network {one['network']}: {one['problem']}"
     ready = f" (ready: {', '.join(one['ready'])})" if one["ready"] else ""
     by = " by traffic selectors" if one["by"] == "selectors" else ""
-    return f"Network {one['network']} through {one['peer']}{by}{ready}"
+    limit = f", {one['limit']}" if one["limit"] else ""
+    return f"Network {one['network']} through {one['peer']}{by}{ready}{limit}"
 
 
 def _print_peers(peers: list[Mapping[str, Any]], *, verbose: bool) -> None:

@@ -25,6 +25,7 @@ CLIENT4, CLIENT6 = "10.1.0.5", "2001:db8:1::5"
 OUTSIDE4, OUTSIDE6 = "203.0.113.9", "2001:db8:b::9"
 INSIDE = tuple(map(ip_network, ("198.51.100.0/24", "2001:db8:3::/64", "::/0")))
 TUNNEL = ip_address("2001:db8:8::9")
+LIVING = f"the set living of the table inet {nft_flows.TABLE}"
 MARKS = (0, 7, ONE, TWO, THREE)
 _COUNTERS = [f"{kind}_{mark}" for kind in ("flow", "packet") for mark in MARKS]
 _SEEN = "\n".join(
@@ -186,5 +187,41 @@ def test_another_gateway_changes_no_rule_so_that_no_packet_misses_one(node: Node
     assert handles() == before
     assert not node.apply(FAR, near=ONE, far=TWO)
     subprocess.run(["nft", "flush", "set", "inet", nft_flows.TABLE, "living"], check=True)
+    assert asyncio.run(node.table.altered()) == [
+        f"{LIVING} is not there as it was applied",
+        f"{LIVING} is not meshsecd's",
+    ]
     assert node.apply(FAR, near=ONE, far=TWO), "somebody else changed it"
+    assert asyncio.run(node.table.altered()) == []
     assert node.send(OUTSIDE6)[0] == hex(TWO)
+
+
+def test_what_another_program_changes_in_the_table_is_named(node: Node) -> None:
+    def altered(*command: str) -> list[str]:
+        node.apply(NEAR, near=ONE)
+        subprocess.run(["nft", *command], check=True)
+        return asyncio.run(node.table.altered())
+
+    assert asyncio.run(node.table.altered()) == [], "nothing was applied"
+    where = f"the table inet {nft_flows.TABLE}"
+    assert set(altered("flush", "chain", "inet", nft_flows.TABLE, "beginning")) == {
+        f"a rule of the chain beginning of {where} is not there as it was applied"
+    }
+    assert altered("insert", "rule", "inet", nft_flows.TABLE, "output", "accept") == [
+        f"a rule of the chain output of {where} is not meshsecd's"
+    ]
+    assert altered("delete", "table", "inet", nft_flows.TABLE) == [f"{where} is not there"]
+    node.apply(NEAR, near=ONE)
+    first = ["nft", "insert", "rule", "inet", nft_flows.TABLE, "output", "ct", "mark", "@living", "meta", "mark", "set"]
+    handle = _handle_of_last("output")
+    subprocess.run([*first, "ct", "mark"], check=True)
+    subprocess.run(["nft", "delete", "rule", "inet", nft_flows.TABLE, "output", "handle", handle], check=True)
+    assert asyncio.run(node.table.altered()) == [
+        f"the rules of {where} are not in the order in which they were applied"
+    ]
+
+
+def _handle_of_last(chain: str) -> str:
+    command = ["nft", "-a", "list", "chain", "inet", nft_flows.TABLE, chain]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [line for line in text.splitlines() if "# handle" in line][-1].rpartition(" ")[2]

@@ -19,6 +19,7 @@ from meshsec.adapters.kernel import netlink
 from meshsec.adapters.kernel.nft import RulesError
 from meshsec.adapters.kernel.nftables import BLOCK_PRIORITY, Nftables, rewriting_chains
 from meshsec.core.channels.nft_rules import TABLE, render
+from meshsec.core.ike import guard
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.model import EspBackend, Perimeter, RulesSpec, UnknownNodes
@@ -569,7 +570,7 @@ def test_rules_for_networks_read_back_and_a_successor_finds_the_closed_addresses
     assert (found.protected, found.locators) == (SPEC.protected, SPEC.locators)
     subprocess.run(["nft", "flush", "set", "inet", TABLE, "hosts6"], check=True)
     assert asyncio.run(wire.rules.in_force()) is None
-    text = "the set hosts6 is not {}"
+    text = f"the set hosts6 of the table inet {TABLE} is not {{}}"
     assert asyncio.run(wire.rules.altered()) == [text.format("there as it was applied"), text.format("meshsecd's")]
 
 
@@ -611,13 +612,20 @@ def test_alterations_by_other_programs_are_named(wire: Wire) -> None:
     wire.apply(SPEC)
     assert asyncio.run(wire.rules.altered()) == []
     assert altered("insert", "rule", "inet", TABLE, "output", "accept") == [
-        "a rule of the chain output is not meshsecd's"
+        f"a rule of the chain output of the table inet {TABLE} is not meshsecd's"
     ]
     wire.apply(SPEC)
-    assert "the set protected6 is not there as it was applied" in altered(
+    assert f"the set protected6 of the table inet {TABLE} is not there as it was applied" in altered(
         "delete", "element", "inet", TABLE, "protected6", "{ fc00::b }"
     )
-    assert altered("flush", "ruleset") == [f"the table inet {TABLE} is not there"]
+    wire.apply(SPEC)
+    forged = ("add", "element", "inet", guard.TABLE, guard.CONTESTED, "{ fc00::b timeout 60s }")
+    assert altered(*forged) == [], "its entries come and go by themselves"
+    of_guard = altered("flush", "chain", "inet", guard.TABLE, "output")
+    assert set(of_guard) == {
+        f"a rule of the chain output of the table inet {guard.TABLE} is not there as it was applied"
+    }
+    assert altered("flush", "ruleset") == [f"the table inet {one} is not there" for one in (TABLE, guard.TABLE)]
 
 
 def test_chains_that_rewrite_addresses_are_named(wire: Wire) -> None:

@@ -137,6 +137,24 @@ def test_routes_of_others_are_left_alone(node: None) -> None:
     assert "10.3.0.0/16" in left
 
 
+def test_routes_of_others_through_the_tunnel_are_named_and_the_kernels_and_meshsecs_are_not(node: None) -> None:
+    clients = 103
+
+    def foreign() -> list[str]:
+        found = asyncio.run(tunnel.foreign(DEVICE, (clients,)))
+        return [f"{one.destination} {one.protocol} {one.metric} {one.table}" for one in found]
+
+    assert foreign() == [], "there is no device"
+    apply(to("10.1.0.0/16"), to("2001:db8:1::/64"), to(f"{PEER}/128", forwarded=True))
+    ip("-6", "address", "add", "2001:db8:7::1/64", "dev", DEVICE, "nodad")
+    ip("route", "add", "10.9.0.0/16", "dev", DEVICE, "proto", str(clients))
+    ip("route", "add", "10.8.0.0/16", "dev", "lan0")
+    assert foreign() == []
+    ip("route", "add", "10.1.2.0/24", "dev", DEVICE)
+    ip("-6", "route", "add", "2001:db8:1::/64", "dev", DEVICE, "metric", "7", "proto", "static", "table", "300")
+    assert foreign() == ["10.1.2.0/24 3 0 254", "2001:db8:1::/64 4 7 300"]
+
+
 def test_routes_of_others_into_a_network_are_named(node: None) -> None:
     networks = [ip_network("10.1.0.0/16"), ip_network("2001:db8:1::/64"), ip_network("0.0.0.0/0")]
 

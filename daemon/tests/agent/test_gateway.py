@@ -1,11 +1,13 @@
 """meshsecd as a gateway: the operator's choice, what is offered, and what remains of it afterwards."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from agent.test_meshsecd import Node, node
+from meshsec.adapters.kernel.held_rules import HeldRules
 from namespaces import ip, needs_root, wait_for
 
 pytestmark = needs_root
@@ -60,6 +62,64 @@ def test_a_table_that_a_predecessor_left_is_removed_where_the_node_is_no_gateway
     ip("netns", "exec", node.namespace, "nft", "add", "table", "inet", "meshsec_uplink")
     node.start()
     wait_for(lambda: "meshsec_uplink" not in tables(node), "the end of the table")
+
+
+UPLINK_TABLE, CLIENTS_TABLE = "meshsec_uplink", "meshsec_access"
+
+
+@contextmanager
+def taken(table: str) -> Iterator[None]:
+    """Have another program put an empty table in the place of one of meshsecd's, which it alone may change."""
+    other = HeldRules((table, ""), {})
+    other.apply("table inet {0}\ndelete table inet {0}\ntable inet {0} {{ flags owner; }}\n".format)
+    try:
+        yield
+    finally:
+        other.close()
+
+
+def of_tables(node: Node) -> tuple[list[str], list[str]]:
+    """Return what drift and doctor say of the tables that meshsecd has beside the fail-closed rules."""
+    differences = node.ask("drift")["result"]["differences"]
+    checks = node.ask("doctor")["result"]["checks"]
+    return (
+        [one["is"] for one in differences if one["what"] == "tables" and one["mend"]],
+        [one["found"] for one in checks if one["name"] == "tables of networks" and one["level"] == "fail"],
+    )
+
+
+def test_a_rule_that_another_program_flushed_in_the_uplinks_table_comes_back(node: Node) -> None:
+    connect(node)
+    node.start()
+    gateway(node, uplink=UPLINK)
+    wait_offered(node, "0.0.0.0/0", "::/0")
+    assert of_tables(node) == ([], [])
+    ip("netns", "exec", node.namespace, "nft", "flush", "chain", "inet", UPLINK_TABLE, "forward")
+    wait_for(lambda: "from_outside" in forwarded(node), "the rule")
+
+
+def test_a_table_that_another_program_keeps_from_meshsecd_is_reported_until_it_lets_go(node: Node) -> None:
+    connect(node)
+    with node.config.open("a") as config:
+        config.write('\n[access]\nnetworks = ["10.130.0.0/16"]\n')
+    node.start()
+    gateway(node, uplink=UPLINK)
+    wait_offered(node, "0.0.0.0/0", "::/0")
+    with taken(UPLINK_TABLE), taken(CLIENTS_TABLE):
+        by_drift, by_doctor = of_tables(node)
+        lost = "the chain forward of the table inet {} is not there as it was applied"
+        assert {lost.format(UPLINK_TABLE), lost.format(CLIENTS_TABLE)} <= {*by_drift}
+        assert by_doctor == ["; ".join(by_drift)]
+        assert "from_outside" not in forwarded(node)
+    # The kernel reports no end of a table whose owner has ended. Any other change has meshsecd look.
+    ip("netns", "exec", node.namespace, "nft", "add", "table", "inet", "another")
+    wait_for(lambda: "from_outside" in forwarded(node), "the rule")
+    assert of_tables(node) == ([], [])
+
+
+def forwarded(node: Node) -> str:
+    """Return the chain of the uplink's table that judges what is forwarded."""
+    return ip("netns", "exec", node.namespace, "nft", "list", "chain", "inet", UPLINK_TABLE, "forward", check=False)
 
 
 def test_each_ip_version_is_offered_while_its_default_route_leads_out_by_the_uplink(node: Node) -> None:

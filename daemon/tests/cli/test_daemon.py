@@ -33,6 +33,7 @@ from meshsec.core.explain.findings import Check, Level
 from meshsec.core.explain.scheduling_view import Known
 from meshsec.core.ike import drift
 from meshsec.core.ike.drift import Difference, Note, Report, Where
+from meshsec.core.networks.networks import DEFAULTS
 from meshsec.core.values.model import Neighbour
 from meshsec.core.values.networks import Announcement, TunnelRoute
 
@@ -65,6 +66,8 @@ class Daemon:
         match method:
             case "status":
                 return views.status(engine, now)
+            case "gateway":
+                return views.gateway(engine, {"uplink": None, "offers": [], "problems": []}, "")
             case "topology":
                 return views.topology(engine, [Neighbour(route(2).next_hop, symmetric=True)], [])
             case "plan":
@@ -190,6 +193,18 @@ def test_a_network_that_is_announced_and_not_reached_exits_with_3(meshsec: Meshs
     assert validated(meshsec("status", "--json"), "meshsec-status-1")["networks"][0]["announced_by"] == ["n2"]
     daemon.driver.tell(TunnelObserved(frozenset({TunnelRoute(NETWORK, card(2).address)})))
     assert meshsec("status").exit_code == 0
+
+
+def test_a_way_out_says_who_can_use_it(meshsec: Meshsec, daemon: Daemon) -> None:
+    known = daemon.driver.engine.known
+    known.networks.configure((), dict.fromkeys(DEFAULTS.values(), ("n2",)))
+    limit = "0.0.0.0/0 is of no use here: this node has no IPv4 address in the mesh"
+    assert "of no use" not in meshsec("gateway", "status").stdout
+    known.node = card(1, ipv4=False)
+    validated(meshsec("gateway", "status", "--json"), "meshsec-gateway-1")
+    shown = meshsec("gateway", "status").stdout
+    assert limit in shown
+    assert "::/0 is" not in shown
 
 
 def test_a_gateway_that_leads_nowhere_calls_for_attention(meshsec: Meshsec, daemon: Daemon) -> None:

@@ -85,7 +85,14 @@ def test_every_line_fits_80_columns_with_usual_names_and_much_to_say(meshsec: Me
         {**HILL, "name": "harbour-hosting", "state": "negotiating", "reason": long, "last_failure": failure},
         {**VALLEY, "name": "harbour-mooring", "quiet": quiet},
     )
-    network = {"network": "2001:db8:1234:5678::/64", "peer": name, "ready": [name] * 4, "by": "tunnel", "problem": ""}
+    network = {
+        "network": "2001:db8:1234:5678::/64",
+        "peer": name,
+        "ready": [name] * 4,
+        "by": "tunnel",
+        "problem": "",
+        "limit": "",
+    }
     fleet.more = {
         "problems": [f"/etc/meshsec/peers/{name}.card: {long}"],
         "unprotected_networks": ["2001:db8:1234:5678::/64"] * 5,
@@ -103,6 +110,14 @@ def test_a_plane_that_is_not_the_chosen_one_is_explained_below_the_table(meshsec
     fleet.peers = ({**HILL, "mode": "overlay", "reason": "waiting for the overlay's session: none yet"},)
     shown = " ".join(meshsec("status").stdout.split())
     assert "hill is to use the data plane overlay: waiting for the overlay's session: none yet" in shown
+
+
+def test_a_network_that_not_everything_here_can_use_is_shown_with_who_can(meshsec: Meshsec, fleet: Fleet) -> None:
+    network = {"network": "0.0.0.0/0", "peer": "hill", "ready": ["far"], "by": "tunnel", "problem": "", "limit": ""}
+    fleet.more = {"networks": [network, {**network, "network": "10.1.0.0/16", "limit": "for others"}]}
+    lines = meshsec("status").stdout.splitlines()
+    assert "Network 0.0.0.0/0 through hill (ready: far)" in lines
+    assert "Network 10.1.0.0/16 through hill (ready: far), for others" in lines
 
 
 @pytest.mark.parametrize("option", ["-v", "--verbose"])

@@ -35,6 +35,14 @@ def test_dnsmasq_tells_of_the_resolvers_of_the_operator() -> None:
     assert "dhcp-option=option6:dns-server,[2001:db8::1]" in found
 
 
+def test_a_node_answers_where_an_ip_version_of_its_clients_has_no_resolver() -> None:
+    four, six = map(ip_address, ("192.0.2.1", "2001:db8::1"))
+    asked = [AccessSettings(BOTH, resolvers=given).answers_names for given in ((), (four,), (six,), (four, six))]
+    assert asked == [True, True, True, False]
+    assert not AccessSettings(BOTH[:1], resolvers=(four,)).answers_names
+    assert not AccessSettings().answers_names
+
+
 @pytest.mark.parametrize(("network", "absent"), [(BOTH[0], "enable-ra"), (BOTH[1], "dhcp-authoritative")])
 def test_dnsmasq_gives_nothing_of_a_version_that_clients_do_not_have(network: object, absent: str) -> None:
     assert absent not in lines(AccessSettings((network,)))  # type: ignore[arg-type]

@@ -56,6 +56,13 @@ def test_a_sound_node_is_all_ok_and_says_what_it_is() -> None:
     assert view(examine(SOUND))["verdict"] == "ok"
 
 
+def test_ipv4_networks_that_not_everything_here_can_use_are_named_and_no_fault() -> None:
+    name = "IPv4 networks of peers"
+    assert name not in {check.name for check in examine(SOUND)}
+    (check,) = (one for one in examine(replace(SOUND, limited_networks="0.0.0.0/0: of no use")) if one.name == name)
+    assert (check.level, check.found) == (Level.OK, "0.0.0.0/0: of no use")
+
+
 def test_the_guards_drops_are_reported_and_peers_with_forged_answers_are_named() -> None:
     def first(**facts: Any) -> Check:
         return next(one for one in examine(replace(SOUND, **facts)) if one.name == "first messages")
@@ -169,6 +176,13 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
         ({"router_warnings": ["duplicate_originator"]}, "copied key", Level.WARN, "a copy of this node's key"),
         ({"unprotected_networks": ["10.9.0.0/16"]}, "open networks", Level.WARN, "10.9.0.0/16 crosses"),
         ({"networks": 2, "network_problems": ["::/0: c is failed"]}, "networks of peers", Level.WARN, "c is failed"),
+        (
+            {"tables_altered": ["the chain x is not there"]},
+            "tables of networks",
+            Level.FAIL,
+            "the chain x is not there",
+        ),
+        ({"resolvers_lost": ["192.0.2.53"]}, "resolvers", Level.WARN, "cannot ask 192.0.2.53"),
         ({"past_networks": ["10.1.0.0/16 by eth0"]}, "routes past the tunnel", Level.FAIL, "10.1.0.0/16 by eth0: into"),
         ({"unannounced": ["10.9.0.0/16"]}, "networks behind this node", Level.WARN, "not announced by the router"),
         (

@@ -13,13 +13,15 @@ import pytest
 from core.world import card, ike_sa, peer
 from meshsec.adapters.ike import pluto_sas
 from meshsec.core.channels.desired import addresses, connection_spec, host, rules_spec
-from meshsec.core.ike import drift, drift_kernel
+from meshsec.core.ike import drift, drift_kernel, drift_networks
 from meshsec.core.ike.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
 from meshsec.core.ike.drift_kernel import Kernel, XfrmPolicy, XfrmState
+from meshsec.core.ike.drift_networks import Ways
 from meshsec.core.policy.negotiated import agrees_esp, agrees_ike
 from meshsec.core.policy.policy import DEFAULT
 from meshsec.core.trust import card as cards
 from meshsec.core.values.model import Authentication, EspBackend, IkeSa, Network
+from meshsec.core.values.networks import ForeignRoute, OtherRoute, TunnelRoute
 from meshsec.core.values.sa_states import ChildSaState, IkeSaState
 
 NODE, PEER = card(3), card(2)
@@ -316,6 +318,54 @@ def test_with_esp_in_user_space_the_kernel_needs_no_state_and_no_policy() -> Non
     has = kernel(esp=False, blocks=frozenset(), states=(), policies=())
     assert not found(has)
     assert found(replace(has, policies=policies()[:1])), "whoever made it"
+
+
+NETWORK = IPv4Network("10.1.0.0/16")
+THERE, ELSEWHERE = TunnelRoute(NETWORK, PEER.address), TunnelRoute(NETWORK, card(4).address)
+
+
+def of_networks(
+    wanted: Sequence[TunnelRoute] | None = (), installed: Sequence[TunnelRoute] = (), **more: Any
+) -> list[str]:
+    """Return the differences as people read them, without the fix."""
+    found = [
+        *drift_networks.differences(Ways(None if wanted is None else frozenset(wanted), frozenset(installed), **more))
+    ]
+    assert {(one.where, one.peer) for one in found} <= {(Where.NETWORK, None)}
+    assert all(one.fix for one in found)
+    return [f"{one.what}: is {one.is_}; should be {one.should}" for one in found]
+
+
+def test_routes_of_networks_that_are_lacking_or_should_not_be_there_are_reported() -> None:
+    way = f"through the tunnel to {PEER.address}"
+    assert of_networks([THERE], [THERE]) == []
+    assert of_networks([THERE]) == [f"route to {NETWORK}: is none; should be {way}"]
+    assert of_networks(None, [THERE]) == [], "what is wanted is being derived"
+    assert of_networks([], [THERE]) == [f"route to {NETWORK}: is {way}; should be none"]
+    assert of_networks([THERE], [ELSEWHERE]) == [
+        f"route to {NETWORK}: is none; should be {way}",
+        f"route to {NETWORK}: is through the tunnel to {ELSEWHERE.peer}; should be none",
+    ]
+    (one, other) = of_networks([THERE._replace(forwarded=True), THERE._replace(mark=7)], [])
+    assert one.startswith(f"route to {NETWORK} for flows that began through {PEER.address}:")
+    assert other.startswith(f"route to {NETWORK} for forwarded packets:")
+
+
+def test_what_other_programs_have_set_in_the_way_of_networks_is_reported_with_the_command_that_removes_it() -> None:
+    six = IPv6Network("2001:db8:1::/64")
+    more: dict[str, Any] = {
+        "foreign": [ForeignRoute(six, 4, 7, 300)],
+        "past": [OtherRoute(NETWORK, "lan0")],
+        "unannounced": [IPv4Network("10.2.0.0/16")],
+    }
+    assert of_networks(**more) == [
+        f"route to {six} through the tunnel, of metric 7 in table 300: is set by another program; should be none",
+        f"route to {NETWORK}: is by lan0, where the rules drop it; should be through the tunnel alone",
+        "10.2.0.0/16: is not announced; should be announced by the router",
+    ]
+    fixes = [one.fix for one in drift_networks.differences(Ways(frozenset(), frozenset(), **more))]
+    assert fixes[0] == f"ip -6 route del {six} dev meshsec-nets proto 4 metric 7 table 300"
+    assert fixes[1].startswith(f"ip -4 route del {NETWORK} dev lan0;")
 
 
 def test_only_differences_seen_twice_are_lasting() -> None:

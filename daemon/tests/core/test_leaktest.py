@@ -1,11 +1,11 @@
 """Counting the packets of a leak test."""
 
 import struct
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, ip_address, ip_network
 
 import pytest
 
-from meshsec.core.leaktest.judge import KEPT, Sight, Verdict, Watch, octets_of, verdict
+from meshsec.core.leaktest.judge import KEPT, Sight, Verdict, Watch, octets_of, source_of_ipv4, verdict
 from meshsec.core.leaktest.packets import ARP, ESP, IPV4, IPV6, UDP, Kind
 
 OWN, PEER, OTHER = "fc00::1", "fc00::2", "fc00::3"
@@ -57,6 +57,32 @@ def test_the_mark_in_the_networks_behind_this_node_is_no_leak_and_on_the_mesh_it
     assert len(watch.leaks) == 2 * leaks
     watch.take(Sight("lan0", True, IPV6, packet6(OTHER, "2001:db8:2::5", UDP, MARK)))
     assert len(watch.leaks) == 2 * leaks + 1, "that is nobody's network here"
+
+
+def test_what_this_node_sends_from_its_address_in_a_network_behind_it_is_a_leak_on_every_interface() -> None:
+    own, there, host = "10.1.0.1", "10.2.0.1", "10.1.0.5"
+    watch = Watch(MARK, octets_of([own]), links=frozenset({"mesh0"}), behind=(ip_network("10.1.0.0/16"),))
+    watch.take(Sight("wan0", True, IPV4, packet4(own, there, MARK)))
+    assert [(one.source, one.destination) for one in watch.leaks] == [(own, there)]
+    watch.take(Sight("lan0", True, IPV4, packet4(own, host, MARK)))
+    assert len(watch.leaks) == 1, "that is for a host behind this node"
+
+
+@pytest.mark.parametrize(
+    ("address", "source"), [("10.77.0.1", "10.77.0.1"), (None, "10.1.0.1")], ids=["in the mesh", "behind the node"]
+)
+def test_ipv4_is_sent_from_the_mesh_address_or_else_from_one_in_a_network_behind_the_node(
+    address: str | None, source: str
+) -> None:
+    behind = ip_network("2001:db8:1::/64"), ip_network("10.1.0.0/16"), ip_network("0.0.0.0/0")
+    assigned = {*map(IPv4Address, ("127.0.0.1", "192.0.2.7", "10.1.0.1", "10.1.0.2"))}
+    assert str(source_of_ipv4(address, assigned, behind)) == source
+
+
+def test_without_an_address_that_peers_take_no_ipv4_is_sent() -> None:
+    assert (
+        source_of_ipv4(None, [IPv4Address("192.0.2.7")], [ip_network("0.0.0.0/0"), ip_network("10.1.0.0/16")]) is None
+    )
 
 
 def test_esp_is_no_leak() -> None:

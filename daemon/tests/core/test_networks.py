@@ -29,7 +29,7 @@ from meshsec.core.channels.events import (
 )
 from meshsec.core.channels.network_events import gateways
 from meshsec.core.explain.network_sentences import asked_network, containing, explain_network, of_peer, whose
-from meshsec.core.explain.networks_view import networks, unheeded
+from meshsec.core.explain.networks_view import limits, networks, unheeded
 from meshsec.core.explain.views import plan
 from meshsec.core.networks.announcements import MAX_STRANGERS
 from meshsec.core.networks.choice import NEARER, Candidate, choose
@@ -310,6 +310,26 @@ def test_status_says_through_whom_a_network_is_reached_and_who_is_ready() -> Non
     assert (default["peer"], default["ready"], default["problem"]) == ("n5", ["n6"], "")
     made.succeed(*made.tell(SasObserved("n5", ()), SasObserved("n6", ())))
     assert entry(made, DEFAULT_ROUTE)["problem"] == "n5 is negotiating; user data for it is dropped"
+
+
+@pytest.mark.parametrize(
+    ("own", "limit"),
+    [
+        (("10.9.0.0/16",), "for what is behind this node, which has no IPv4 address in the mesh"),
+        (
+            ("2001:db8:9::/64",),
+            "of no use here: this node has no IPv4 address in the mesh, and no IPv4 network is behind it",
+        ),
+    ],
+)
+def test_a_node_without_an_ipv4_address_says_who_can_use_an_ipv4_network(own: tuple[str, ...], limit: str) -> None:
+    made = driver(own=own, default=("n5",), network=("n5",))
+    assert limits(made.engine.known) == entry(made, NETWORK)["limit"] == ""
+    made.engine.known.node = card(NODE, ipv4=False)
+    assert (entry(made, NETWORK)["limit"], entry(made, DEFAULT_ROUTE)["limit"]) == (limit, "")
+    assert limits(made.engine.known) == f"{NETWORK}: {limit}"
+    assert f" It is {limit}. " in said(made)
+    assert "It is " not in said(made, DEFAULT_ROUTE)
 
 
 def test_networks_that_a_peer_may_not_speak_for_are_named() -> None:

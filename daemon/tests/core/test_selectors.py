@@ -250,7 +250,15 @@ def test_a_network_is_shown_with_its_peer_and_what_is_wrong() -> None:
     assert problems(made) == {"n5 is no-route; user data for it is dropped"}
     established(made, *children(made))
     assert networks(known) == [
-        {"network": str(one), "by": "selectors", "peer": "n5", "ready": [], "announced_by": [], "problem": ""}
+        {
+            "network": str(one),
+            "by": "selectors",
+            "peer": "n5",
+            "ready": [],
+            "announced_by": [],
+            "problem": "",
+            "limit": "",
+        }
         for one in (FAR4, FAR6)
     ]
     channel = known.channel("n5")

@@ -65,19 +65,30 @@ class FlowResult:
 
 
 class Flow:
-    """A steady flow of marked datagrams from one node's address to another's while the context is open."""
+    """A steady flow of marked datagrams from one node's address to another's while the context is open.
+
+    With ``answers`` the target asks first, so that a gateway that translates its address lets the flow pass.
+    """
 
     def __init__(
-        self, source: tuple[str, str], target: tuple[str, str], interval: float = 0.02, port: int = PORT
+        self,
+        source: tuple[str, str],
+        target: tuple[str, str],
+        interval: float = 0.02,
+        port: int = PORT,
+        *,
+        answers: bool = False,
     ) -> None:
         self.result = FlowResult(interval=interval)
         self.grace = GRACE
         self._ends = source, target
         self._stop = threading.Event()
         self._sent_all = threading.Event()
-        self._target = (target[1], port)
-        self._out = udp_socket(*source)
+        self._target: tuple[Any, ...] = (target[1], port)
+        self._out = udp_socket(*source, port if answers else 0)
         self._in = udp_socket(*target, port)
+        if answers:
+            self._target = wait_until("a question of the target", lambda: self._asked((source[1], port)), [], 30)
         self._in.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_RCVBUFFORCE", 33), _RECEIVE_BUFFER)
         self._wakeups = Wakeups()
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._receive, self._send)]
@@ -113,6 +124,11 @@ class Flow:
         """Describe what has arrived, and what each end's kernel dropped: these counters are lost with the lab."""
         counts = [f"{self.result.sent} sent, {self.result.refused} refused, {len(self.result.arrivals)} arrived"]
         return "\n".join(counts + [f"{namespace}: {_drops(namespace)}" for namespace, _ in self._ends])
+
+    def _asked(self, source: tuple[str, int]) -> tuple[Any, ...] | None:
+        """Have the target ask, and return from where the source sees it; None if that is lost."""
+        self._in.sendto(b"", source)
+        return self._out.recvfrom(64)[1] if select.select([self._out], [], [], 0.5)[0] else None
 
     def _send(self) -> None:
         for sequence in itertools.count():

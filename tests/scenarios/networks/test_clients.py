@@ -69,9 +69,9 @@ def test_a_flow_goes_on_through_its_gateway_when_the_client_moves(at_a: Roaming,
     assert at_a.own(at_a.station) == before
 
 
-def test_a_stream_to_the_outside_goes_on_while_the_client_moves_and_relays_see_esp_alone(at_a: Roaming) -> None:
-    flows = [at_a.flow(4, 7052), at_a.flow(6, 7053)]
-    with captured(at_a.lab, "moves") as captures, flows[0], flows[1]:
+def test_streams_to_and_from_the_outside_go_on_while_the_client_moves_and_relays_see_esp_alone(at_a: Roaming) -> None:
+    flows = [at_a.flow(4, 7052), at_a.flow(6, 7053), at_a.answers(4, 7060), at_a.answers(6, 7061)]
+    with captured(at_a.lab, "moves") as captures, flows[0], flows[1], flows[2], flows[3]:
         for name in ("b", "a", "b"):
             at_a.move(name)
             for flow in flows:
@@ -106,7 +106,7 @@ def test_a_client_talks_with_a_camera_behind_another_node_wherever_it_is(at_a: R
     camera = at_a.camera
     filmed = camera.namespace, camera.ipv4 if version == 4 else camera.address
     watching = at_a.station.end(version)
-    with captured(at_a.lab, "camera") as captures, Flow(filmed, watching, port=7055) as film:
+    with captured(at_a.lab, "camera") as captures, at_a.film(version, 7055) as film:
         wait_arrivals(film, 20)
         at_a.move("b")
         wait_arrivals(film, 20)

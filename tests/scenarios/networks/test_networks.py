@@ -26,7 +26,14 @@ from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node.behind import Host
 from tests.lab.node.node import Node
 from tests.lab.observe.schemas import schema
-from tests.scenarios.expectations import assert_nothing_clear, captured, differences, wait_no_drift
+from tests.scenarios.expectations import (
+    assert_no_drift,
+    assert_nothing_clear,
+    captured,
+    differences,
+    drift,
+    wait_no_drift,
+)
 from tests.scenarios.networks.sites import Sites, assert_hosts_talk, connected, flows_between, is_heard, is_routed
 from tests.scenarios.protection import leaktests
 
@@ -91,6 +98,35 @@ def test_what_leads_past_the_tunnel_is_reported(sites: Sites) -> None:
     wait_no_drift(a)
 
 
+def test_a_network_route_that_another_program_removed_and_those_that_it_added_are_reported(sites: Sites) -> None:
+    """meshsecd looks for such changes once a minute, so they are made again until ``drift`` has seen them."""
+    a, c = sites.ends
+    network, *_ = sites.hosts[1].networks
+    lacking = f"route to {network}", "none", f"through the tunnel to {c.address}"
+    extra = "route to 2001:db8:66::/64", f"through the tunnel to {c.address}", "none"
+    encap = ["encap", "ip6", "id", "1", "dst", c.address, "src", a.address, "dev", "meshsec-nets"]
+
+    def are_reported() -> bool:
+        a.run("ip", "-6", "route", "del", network, "dev", "meshsec-nets", check=False)
+        a.run("ip", "-6", "route", "replace", "2001:db8:66::/64", *encap, "proto", "102", "metric", "32768")
+        return {(one["what"], one["is"], one["should"]) for one in drift(a)["differences"]} == {lacking, extra}
+
+    a.wait_for("drift", are_reported, 60)
+    assert {one["mend"].partition(": ")[0] for one in drift(a)["differences"]} == {"systemctl restart meshsecd"}
+    a.daemons.agent.stop()
+    a.daemons.agent.start()
+    a.daemons.agent.wait_ready()
+    wait_no_drift(a)
+    assert is_routed(a, network)
+    assert not is_routed(a, "2001:db8:66::/64")
+    a.run("ip", "-6", "route", "add", network, *encap, "metric", "7")
+    (found,) = drift(a)["differences"]
+    assert (found["where"], found["is"]) == ("network", "set by another program")
+    a.run(*shlex.split(found["mend"]))
+    assert_no_drift(a)
+    assert is_routed(a, network), "meshsecd's own stays"
+
+
 def test_a_network_that_the_router_forgot_is_announced_again(sites: Sites) -> None:
     """A new router knows nothing of what is behind its node, and meshsecd says it again."""
     a, c = sites.ends
@@ -134,21 +170,23 @@ def test_the_leak_test_sends_into_networks_too(sites: Sites, tmp_path: Path) -> 
     (status, view), *seen = leaktests.ended(test), *map(leaktests.relayed_until_now, others)
     assert (status, view["verdict"]) == (0, "tight"), view
     assert all(report["verdict"] == "tight" for _, report in seen), seen
-    (_, ipv6) = sorted(view["networks"], key=lambda one: ":" in one["network"])
-    assert (ipv6["peer"], ipv6["sent"] > 0, ipv6["held"]) == ("c", True, 0), view
+    assert [(one["peer"], one["sent"] > 0, one["held"]) for one in view["networks"]] == [("c", True, 0)] * 2, view
 
 
 def test_the_leak_test_finds_a_leak_into_a_network(sites: Sites) -> None:
     """The control: without the rules, packets take a route that leads past the tunnel. meshsecd would restore them."""
     a, c = sites.ends
-    past = shlex.join(["ip", "-6", "route", "add", *past_tunnel(sites)])
+    network, gateway = sites.hosts[1].networks[1], sites.lab.end_of("b", "a").link_local()
+    ipv4 = [network, "via", "inet6", gateway, "dev", "mesh-b", "metric", "1"]
+    past = f"ip -6 route add {shlex.join(past_tunnel(sites))}; ip -4 route add {shlex.join(ipv4)}"
     undone = f"kill -9 {a.daemons.agent.pid}; nft delete table inet meshsec; {past}"
     test = leaktests.started(a, "c", "--seconds", "2", "--while", f"sh -c {shlex.quote(undone)}", "--while", "true")
     status, view = leaktests.ended(test)
     a.run("ip", "-6", "route", "del", *past_tunnel(sites))
+    a.run("ip", "-4", "route", "del", *ipv4)
     assert (status, view["verdict"], view["phases"][0]["packets"]["clear"]) == (1, "leak", 0), view
-    within = ip_network(sites.hosts[1].networks[0])
-    assert any(ip_address(one["destination"]) in within for one in view["clear"] if one["outgoing"]), view
+    leaked = [ip_address(one["destination"]) for one in view["clear"] if one["outgoing"]]
+    assert all(any(one in ip_network(within) for one in leaked) for within in sites.hosts[1].networks), view
     sites.lab.heal()
     a.wait_protected(c)
 

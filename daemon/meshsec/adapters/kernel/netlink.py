@@ -8,12 +8,12 @@ import asyncio
 import errno
 import socket
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyroute2.netlink.exceptions import NetlinkError as NetlinkRefusal
 
@@ -41,7 +41,7 @@ _GROUPS_XFRM_POLICIES = 1 << 3
 _GROUPS_LINKS = 0x1
 """RTMGRP_LINK."""
 _GROUPS_UPLINK = _GROUPS_LINKS | _GROUPS_ROUTES
-_OUTSIDE = {4: "192.0.2.1", 6: "2001:db8::1"}
+_OUTSIDE: Mapping[int, Address] = {4: IPv4Address("192.0.2.1"), 6: IPv6Address("2001:db8::1")}
 """Addresses outside, by IP version, to which no route but a default route leads (RFC 5737; RFC 3849)."""
 _GROUPS_WAYS = _GROUPS_LINKS | 1 << 18
 """RTMGRP_LINK and RTNLGRP_IPV6_RULE (19)."""
@@ -75,6 +75,15 @@ class Link:
     index: int
     up: bool
     carrier: bool
+
+
+class Way(NamedTuple):
+    """How packets of this node leave."""
+
+    interface: str = ""
+    """Empty: by none, because there is no route."""
+    source: Address | None = None
+    """The source address that the kernel gives them; None: it has none."""
 
 
 Changes = Callable[[Callable[[], None]], AbstractContextManager[None]]
@@ -253,6 +262,13 @@ async def assigned(name: str = _LOOPBACK) -> frozenset[Address]:
         return frozenset((await _addresses(ipr)).get(name, set()))
 
 
+async def ipv4_addresses() -> frozenset[IPv4Address]:
+    """Return the IPv4 addresses of all interfaces. Raises ``NetlinkError``."""
+    async with route_socket(NetlinkError) as ipr:
+        found = await _addresses(ipr)
+    return frozenset(one for given in found.values() for one in given if isinstance(one, IPv4Address))
+
+
 async def mtus() -> dict[str, int]:
     """Return the MTU of every interface."""
     async with route_socket(NetlinkError) as ipr:
@@ -276,15 +292,26 @@ async def links() -> dict[str, Link]:
 async def ways_out() -> dict[int, str]:
     """Return by IP version the interface by which packets to the outside leave; empty without a route.
 
-    The kernel is asked for one route, because a node may have thousands. Raises ``NetlinkError``.
+    Raises ``NetlinkError``.
     """
+    ways = await ways_to(_OUTSIDE.values())
+    return {version: ways[address].interface for version, address in _OUTSIDE.items()}
+
+
+async def ways_to(addresses: Iterable[Address]) -> dict[Address, Way]:
+    """Return how this node's own packets to addresses leave. Raises ``NetlinkError``.
+
+    The kernel is asked for single routes, because a node may have thousands.
+    """
+    found = dict[Address, Way]()
     async with route_socket(NetlinkError) as ipr:
         names = await _interface_names(ipr)
-        found = dict.fromkeys(_OUTSIDE, "")
-        for version, address in _OUTSIDE.items():
+        for address in addresses:
+            found[address] = Way()
             with suppress(NetlinkRefusal):  # there is no route
-                for route in await ipr.route("get", dst=address):
-                    found[version] = names.get(route.get("oif") or 0, "")
+                for route in await ipr.route("get", dst=str(address)):
+                    source = route.get("prefsrc")
+                    found[address] = Way(names.get(route.get("oif") or 0, ""), ip_address(source) if source else None)
     return found
 
 

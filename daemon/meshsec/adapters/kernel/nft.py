@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 _TIMEOUT = 60.0
@@ -47,6 +48,11 @@ class Table:
         async with self._changing:
             if contents != self._contents:
                 await self._run(self._text, contents, contents)
+
+    async def altered(self) -> list[str]:
+        """Return in words how the kernel's table differs from what was applied last; empty if it does not."""
+        async with self._changing:
+            return await altered(self._name, self._applied) if self._text else []
 
     async def _apply(self, text: str, contents: str) -> None:
         head = f"table inet {self._name}\ndelete table inet {self._name}\n"
@@ -94,6 +100,19 @@ async def entries_of(table: str) -> list[dict[str, Any]]:
     return entries
 
 
+async def altered(table: str, applied: Sequence[str]) -> list[str]:
+    """Return in words how a table differs from the settled entries that were applied; empty if it does not."""
+    try:
+        present = settled_entries(await entries_of(table))
+    except RulesError:
+        return [f"the table inet {table} is not there"]
+    where = f"of the table inet {table}"
+    gone = [f"{_described(one)} {where} is not there as it was applied" for one in applied if one not in present]
+    more = [f"{_described(one)} {where} is not meshsecd's" for one in present if one not in applied]
+    moved = [f"the rules {where} are not in the order in which they were applied"] if present != applied else []
+    return gone + more or moved
+
+
 def settled_entries(entries: list[dict[str, Any]]) -> list[str]:
     """Return the listing without what changes by itself: handles, counters, elements that expire and nft's version."""
     return [json.dumps(_settled(entry), sort_keys=True) for entry in entries if "metainfo" not in entry]
@@ -106,3 +125,9 @@ def _settled(value: Any) -> Any:
     if isinstance(value, list):
         return [_settled(part) for part in value]
     return value
+
+
+def _described(settled: str) -> str:
+    """Describe an entry of ``settled_entries`` in words."""
+    ((kind, entry),) = json.loads(settled).items()
+    return f"a rule of the chain {entry['chain']}" if kind == "rule" else f"the {kind} {entry['name']}"

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any
 
-from meshsec.adapters.kernel.nft import RulesError, entries_of, run, settled_entries
+from meshsec.adapters.kernel.nft import RulesError, altered, entries_of, run, settled_entries
 from meshsec.core.channels import nft_rules
 from meshsec.core.channels.nft_rules import TABLE
 from meshsec.core.channels.nft_text import HOOKS
@@ -104,13 +104,8 @@ class Nftables:
         """Return in words how the kernel's rules differ from those applied last; empty if they do not."""
         if self._applied is None:
             return ["none were applied"]
-        applied = self._applied[1]
-        try:
-            in_force = settled_entries(await entries_of(TABLE))
-        except RulesError:
-            return [f"the table inet {TABLE} is not there"]
-        gone = [f"{_described(entry)} is not there as it was applied" for entry in applied if entry not in in_force]
-        return gone + [f"{_described(entry)} is not meshsecd's" for entry in in_force if entry not in applied]
+        of_guard = [] if self.guard_problem else await altered(guard.TABLE, self._guard)
+        return await altered(TABLE, self._applied[1]) + of_guard
 
     async def counters(self) -> dict[str, int]:
         """Return packets by counter since the last ``apply``."""
@@ -141,12 +136,12 @@ class Nftables:
         self._guard, self.guard_problem = [], ""
         try:
             await run("nft", "-f", "-", text=guard.render(spec))
-            self._guard = _lasting_entries(await entries_of(guard.TABLE))
+            self._guard = settled_entries(await entries_of(guard.TABLE))
         except RulesError as error:
             self.guard_problem = str(error)
 
     async def _guard_is_intact(self) -> bool:
-        return bool(self.guard_problem) or _lasting_entries(await entries_of(guard.TABLE)) == self._guard
+        return bool(self.guard_problem) or settled_entries(await entries_of(guard.TABLE)) == self._guard
 
     async def _apply_block_policies(self, spec: RulesSpec) -> None:
         wanted = set(render_block_policies(spec))
@@ -181,20 +176,6 @@ async def rewriting_chains() -> tuple[str, ...]:
         return ()
     chains = (entry["chain"] for entry in entries if "chain" in entry)
     return tuple(f"{one['family']} {one['table']} {one['name']}" for one in chains if one.get("type") == "nat")
-
-
-def _lasting_entries(listing: list[dict[str, Any]]) -> list[str]:
-    """Return the listing also without the entries that sets collect for a time."""
-    growing = [entry for entry in listing if "timeout" in entry.get("set", {}).get("flags", [])]
-    for entry in growing:
-        entry["set"].pop("elem", None)
-    return settled_entries(listing)
-
-
-def _described(settled: str) -> str:
-    """Describe an entry of ``_settled_entries`` in words."""
-    ((kind, entry),) = json.loads(settled).items()
-    return f"a rule of the chain {entry['chain']}" if kind == "rule" else f"the {kind} {entry['name']}"
 
 
 def _verify(spec: RulesSpec, listing: list[dict[str, Any]]) -> None:

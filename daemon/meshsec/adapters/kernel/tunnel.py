@@ -19,7 +19,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from meshsec.core.channels.nft_networks import PORT
 from meshsec.core.networks.flow_marks import BASE, LAST
 from meshsec.core.values.model import Network
-from meshsec.core.values.networks import OtherRoute, TunnelRoute
+from meshsec.core.values.networks import ForeignRoute, OtherRoute, TunnelRoute
 from meshsec.rtnetlink import answered, asked, route_socket
 
 FORWARDED_TABLE = 222
@@ -42,6 +42,8 @@ _MAIN = 254
 _TABLE_IN_ATTRIBUTE = 252
 """RT_TABLE_COMPAT: the number has more than eight bits."""
 _UNICAST = 1
+_OF_KERNEL = 2
+"""RTPROT_KERNEL: the routes that come and go with a device."""
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _ENCAP_IP6 = 4
 """LWTUNNEL_ENCAP_IP6."""
@@ -136,6 +138,21 @@ async def others(networks: Collection[Network], device: str, router: int) -> tup
                     found[other] = min(priority, found.get(other, priority))
     past = (one for one, priority in found.items() if priority <= tunnelled.get(one.destination, priority))
     return tuple(sorted(past, key=str))
+
+
+async def foreign(device: str, known: Collection[int]) -> tuple[ForeignRoute, ...]:
+    """Return the routes through the device that neither meshsecd nor the kernel has set. Raises ``TunnelError``.
+
+    ``known`` are the protocol numbers of meshsecd's further routes.
+    """
+    async with route_socket(TunnelError) as ipr:
+        index, found = await _index(ipr, device), []
+        for version, family in _FAMILIES.items() if index is not None else ():
+            async for message in await ipr.route("dump", family=family, oif=index):
+                if message.get("oif") == index and message["proto"] not in {PROTOCOL, _OF_KERNEL, *known}:
+                    destination, table = _destination(message, version), message.get("table") or message["table"]
+                    found.append(ForeignRoute(destination, message["proto"], message.get("priority") or 0, table))
+        return tuple(sorted(found, key=str))
 
 
 def _is_past(route: OtherRoute, network: Network) -> bool:

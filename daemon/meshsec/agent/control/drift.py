@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 
 from meshsec.adapters.kernel import netlink, nftables, xfrm
 from meshsec.agent.control.sides import Sides
-from meshsec.core.ike import drift, drift_kernel
+from meshsec.core.explain.wall_doctor import TABLES_FIX
+from meshsec.core.ike import drift, drift_kernel, drift_networks
 from meshsec.core.ike.drift import Configured, Credentials, Difference, Note, Report, Wanted, Where
 from meshsec.core.ike.drift_kernel import Kernel
+from meshsec.core.ike.drift_networks import Ways
 from meshsec.core.ike.port import IkeError
 from meshsec.core.islands.paths import parts
 from meshsec.core.values.model import EspBackend, IkeSa
-from meshsec.core.values.networks import OtherRoute, TunnelRoute
 
 LOOKS = 3
 PAUSE = 0.7
@@ -94,6 +95,7 @@ async def _kernel(sides: Sides, wanted: Wanted, sas: Mapping[str, Sequence[IkeSa
 async def _rules(sides: Sides) -> Report:
     """Report changed rules. meshsecd restores rules within milliseconds; what remains is what it could not restore."""
     found = [_rule("rules", text, "as applied") for text in await sides.kernel.altered_rules()]
+    found += [_rule("tables", text, "as applied", TABLES_FIX) for text in await sides.altered_tables()]
     if not sides.driver.engine.known.rules.met():
         found.append(_rule("rules", "not those wanted now", "those that trust store and policy ask for"))
     if sides.kernel.held_problem:
@@ -103,8 +105,8 @@ async def _rules(sides: Sides) -> Report:
     return Report(tuple(found), notes=tuple(Note(Where.RULES, text.format(chain)) for chain in chains))
 
 
-def _rule(what: str, is_: str, should: str) -> Difference:
-    return Difference(Where.RULES, None, what, is_, should, _LOG)
+def _rule(what: str, is_: str, should: str, fix: str = _LOG) -> Difference:
+    return Difference(Where.RULES, None, what, is_, should, fix)
 
 
 async def _addresses(sides: Sides) -> Report:
@@ -124,31 +126,13 @@ async def _networks(sides: Sides) -> Report:
     """Compare the tunnel's routes and what the router announces; routes of others into a network lead past it."""
     networks = sides.driver.engine.known.networks
     try:
-        installed = await sides.networks.present()
-        others = await sides.networks.others(networks.tunnelled)
+        ways = Ways(
+            wanted=networks.wanted,
+            installed=await sides.networks.present(),
+            foreign=await sides.networks.foreign(),
+            past=await sides.networks.others(networks.tunnelled),
+            unannounced=sides.routing.unannounced(),
+        )
     except OSError as error:
         return Report(unexamined=(Note(Where.NETWORK, str(error)),))
-    wanted = networks.wanted or installed
-    lacking = [_network(f"route to {one.destination}", "none", _way(one)) for one in wanted - installed]
-    extra = [_network(f"route to {one.destination}", _way(one), "none") for one in installed - wanted]
-    past = [_past(one) for one in others]
-    silent = [_network(str(one), "not announced", "announced by the router") for one in sides.routing.unannounced()]
-    return Report(tuple(sorted((*lacking, *extra, *past, *silent), key=lambda one: one.what)))
-
-
-def _network(what: str, is_: str, should: str) -> Difference:
-    return Difference(Where.NETWORK, None, what, is_, should, _LOG)
-
-
-def _way(route: TunnelRoute) -> str:
-    return f"through the tunnel to {route.peer}"
-
-
-def _past(route: OtherRoute) -> Difference:
-    version = f"-{route.destination.version}"
-    fix = (
-        f"ip {version} route del {route.destination} dev {route.interface}; the network of an interface must be "
-        "renumbered instead"
-    )
-    is_ = f"{route.way}, where the rules drop it"
-    return Difference(Where.NETWORK, None, f"route to {route.destination}", is_, "through the tunnel alone", fix)
+    return Report(tuple(drift_networks.differences(ways)))

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from meshsec.adapters.files import key_store
+from meshsec.adapters.files import key_store, resolv_conf
 from meshsec.adapters.ike import strongswan_conf
 from meshsec.adapters.kernel import netlink
 from meshsec.agent.control.sides import Sides
@@ -19,9 +19,12 @@ from meshsec.core.explain import copied_keys, islands_view, networks_view
 from meshsec.core.explain.findings import AccessPointFacts, Facts, RadioFacts
 from meshsec.core.formats import routers
 from meshsec.core.islands.paths import is_path
-from meshsec.core.networks.networks import originators
+from meshsec.core.networks.networks import DEVICE, originators
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Address, Card, DataPlane, Neighbour
+
+RESOLV_CONF = Path("/etc/resolv.conf")
+"""The resolvers that dnsmasq asks where a configuration names none."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +59,7 @@ async def collect(sides: Sides) -> Facts:
         refusals=await sides.routing.refusals(),
         routes_missing=await _routes_missing(sides),
         rules_in_force=await sides.kernel.rules_in_force(),
+        tables_altered=await sides.altered_tables(),
         rules_disturbed=sides.kernel.disturbed,
         dropped=await sides.kernel.counters(),
         addresses_missing=await _addresses_missing(sides.kernel.own_addresses),
@@ -84,6 +88,8 @@ async def collect(sides: Sides) -> Facts:
         gateways_unwatched=sides.gateway_watch.problem,
         networks=len(sides.driver.engine.known.networks.grants),
         network_problems=[*networks_view.problems(sides.driver.engine.known)],
+        limited_networks=networks_view.limits(sides.driver.engine.known),
+        resolvers_lost=await _resolvers_lost(sides),
         past_networks=await past_networks(sides),
         unannounced=[str(one) for one in sides.routing.unannounced()],
         unheeded_networks=networks_view.unheeded(sides.driver.engine.known),
@@ -154,6 +160,24 @@ async def _access_point(sides: Sides) -> AccessPointFacts | None:
     except OSError as error:
         _log.warning("the radio of the access point could not be looked at: %s", error)
         return None
+
+
+async def _resolvers_lost(sides: Sides) -> list[str]:
+    """Return the resolvers by which this node answers its clients, if it can ask none of them.
+
+    Packets of its own into the tunnel need an IPv4 address in the mesh, or one in a network behind this node.
+    """
+    access = sides.start.settings.access
+    found = resolv_conf.nameservers(RESOLV_CONF)
+    if sides.start.card.ipv4 or not access.answers_names or any(one.version == 6 for one in found):
+        return []
+    ways, own = await netlink.ways_to(found), sides.driver.engine.known.networks.own
+    behind = [one for one in own if one not in access.networks]
+    usable = (
+        way.interface and (way.interface != DEVICE or any(way.source in one for one in behind if way.source))
+        for way in ways.values()
+    )
+    return [] if any(usable) else [*map(str, found)]
 
 
 async def past_networks(sides: Sides) -> list[str]:

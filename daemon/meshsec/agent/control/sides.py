@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from meshsec.adapters.kernel.nft import Table
 from meshsec.agent.driver import Driver
 from meshsec.agent.sides.access import AccessSide
 from meshsec.agent.sides.configuration import ConfigurationFile
@@ -46,6 +47,15 @@ class Sides:
     scheduling: Scheduling
     reload: Callable[[], Awaitable[tuple[str, ...]]]
     """Reads the trust store and the configuration again and returns the problems; empty if there are none."""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tables that meshsecd has beside the fail-closed rules: of flows, the uplink and clients."""
+        return self.networks.table, self.gateway.table, self.access.kernel.table
+
+    async def altered_tables(self) -> list[str]:
+        """Return in words how these tables differ from what was applied last; empty if they do not."""
+        return [text for table in self.tables for text in await table.altered()]
 
     def left_out(self) -> tuple[LeftOut, ...]:
         """Return what of the policy the IKE daemon cannot do."""

@@ -220,9 +220,10 @@ class AccessSide:
 
     async def _follow(self) -> None:
         while True:
-            due = min((one[2] for one in self._waiting.values()), default=None)
+            waits, hands = self._waiting.values(), self._handing.values()
+            ends = (*(one[2] for one in waits), *(one[1] for one in hands), *self._leaving.values())
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(due):
+                async with asyncio.timeout_at(min(ends, default=None)):
                     await self._dirty.wait()
             self._dirty.clear()
             await self._apply()

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from ipaddress import IPv6Address
 
 from meshsec.adapters.kernel import clients as kernel
@@ -25,7 +26,7 @@ class AccessKernel:
         """``page_port``: where clients see this node's page; None: nowhere."""
         self._settings, self._own, self._page_port = settings, own, page_port
         self._networks = settings.networks
-        self._table = Table(nft_access.TABLE)
+        self.table = Table(nft_access.TABLE)
         self._contents = nft_access.contents((), {})
         self._ways: tuple[list[Host], list[Handed]] | None = None
         """Those that were asked for last."""
@@ -76,16 +77,16 @@ class AccessKernel:
         ways = [Host(address, one.mac) for one in served for address in one.addresses]
         to_others = [Handed(address, node) for address, node in handed.items()]
         self._contents = nft_access.contents(senders, marks)
-        filled = self._is_done(self._table.fill(self._contents))
-        routed = self._is_done(kernel.set_hosts(DEVICE, ways, to_others, self._own, self._networks))
+        fill = partial(self.table.fill, self._contents)
+        route = partial(kernel.set_hosts, DEVICE, ways, to_others, self._own, self._networks)
         if self._ways == (ways, to_others):
-            return all([await filled, await routed])
+            return all([await self._is_done(fill), await self._is_done(route)])
         self._ways = ways, to_others
-        return all(await asyncio.gather(routed, filled))
+        return all(await asyncio.gather(self._is_done(route), self._is_done(fill)))
 
-    async def _is_done(self, step: Awaitable[None]) -> bool:
+    async def _is_done(self, step: Callable[[], Awaitable[None]]) -> bool:
         try:
-            await step
+            await step()
         except (ClientsError, RulesError) as error:
             self._failed(error)
             return False
@@ -93,7 +94,7 @@ class AccessKernel:
 
     async def _set_table(self) -> bool:
         text = nft_access.render(self._networks, isolated=self._settings.isolated, page_port=self._page_port)
-        return await self._table.settle(text, self._contents)
+        return await self.table.settle(text, self._contents)
 
     async def _set_bridge(self) -> None:
         networks = self._networks
@@ -103,7 +104,7 @@ class AccessKernel:
         """Remove what a predecessor left, which may have served clients."""
         try:
             await kernel.remove_bridge(DEVICE)
-            await self._table.apply("")
+            await self.table.apply("")
         except (ClientsError, RulesError) as error:
             _log.debug("access: %s", error)
 

@@ -62,7 +62,7 @@ class GatewaySide:
         self._settings, self._store, self._uses = settings, store, uses
         self._own = networks.own
         self._behind = (*(one.prefix for one in networks.own), *networks.shared)
-        self._table = Table(nft_uplink.TABLE)
+        self.table = Table(nft_uplink.TABLE)
         self._served: Uplink | None = None
         """The uplink whose table is in force."""
         self._soon = asyncio.Event()
@@ -102,7 +102,7 @@ class GatewaySide:
         """Follow the uplink until cancelled."""
         if not self.state.uplink:
             with suppress(RulesError):  # a predecessor's table may be left; without nft there is none
-                await self._table.apply("")
+                await self.table.apply("")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow())
             tasks.create_task(watch(netlink.uplink_changes, self._changed))
@@ -170,7 +170,7 @@ class GatewaySide:
         """Set the table of the uplink that is served, and again when another program changed it."""
         text = nft_uplink.render(self._served, self._behind) if self._served else ""
         try:
-            if await self._table.settle(text):
+            if await self.table.settle(text):
                 _log.warning("gateway: the table of the uplink was altered or removed; it is set again")
             self.state.table_problem = ""
         except RulesError as error:

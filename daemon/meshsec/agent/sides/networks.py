@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from meshsec.adapters.kernel import netlink, tunnel
+from meshsec.adapters.kernel import clients, netlink, tunnel
 from meshsec.adapters.kernel.nft import RulesError, Table
 from meshsec.adapters.kernel.tunnel import TunnelError
 from meshsec.agent.sides.kernel import watch
@@ -15,7 +15,7 @@ from meshsec.core.channels.events import Event, TunnelObserved
 from meshsec.core.networks.networks import DEVICE, Networks
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import Card, Network
-from meshsec.core.values.networks import OtherRoute, TunnelRoute
+from meshsec.core.values.networks import ForeignRoute, OtherRoute, TunnelRoute
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,8 @@ class NetworksSide:
         """
         self._own = tunnel.Own(card.address, card.ipv4)
         self._room, self._links, self._post, self._networks = room, links, post, networks
-        self._flows = Table(nft_flows.TABLE)
+        self.table = Table(nft_flows.TABLE)
+        """The table of flows."""
         self._flowing: frozenset[TunnelRoute] | None = None
         """The routes by which the table of flows was set last; None: a predecessor's."""
         self._installed: frozenset[TunnelRoute] = frozenset()
@@ -51,7 +52,7 @@ class NetworksSide:
         try:
             if not self._used:
                 await tunnel.clear(DEVICE)
-                await self._flows.apply("")
+                await self.table.apply("")
                 return ()
             self._installed = await tunnel.installed(DEVICE, self._own, self._links)
         except (TunnelError, RulesError) as error:
@@ -61,6 +62,10 @@ class NetworksSide:
     async def others(self, networks: Collection[Network]) -> tuple[OtherRoute, ...]:
         """Return the routes of others that lead into networks of peers past the tunnel. Raises ``TunnelError``."""
         return await tunnel.others(networks, DEVICE, ROUTE_PROTOCOL) if self._used else ()
+
+    async def foreign(self) -> tuple[ForeignRoute, ...]:
+        """Return the routes of others through the tunnel's device. Raises ``TunnelError``."""
+        return await tunnel.foreign(DEVICE, (clients.PROTOCOL,)) if self._used else ()
 
     async def present(self) -> frozenset[TunnelRoute]:
         """Return the tunnel's routes that are installed at this moment. Raises ``TunnelError``."""
@@ -76,7 +81,7 @@ class NetworksSide:
         """Set the table of flows; without a living gateway there is none. Return whether another program changed it."""
         contents = nft_flows.contents(self._networks.installed if self._flowing is None else self._flowing)
         text = nft_flows.render((*self._networks.own, *self._networks.grants)) if contents else ""
-        return await self._flows.settle(text, contents)
+        return await self.table.settle(text, contents)
 
     async def _restore(self) -> None:
         try:

@@ -121,6 +121,11 @@ class AccessSettings(Struct, frozen=True):
     ] = ()
 
     @property
+    def answers_names(self) -> bool:
+        """Return whether clients ask this node for names, as those of an IP version without ``resolvers`` do."""
+        return not {one.version for one in self.networks} <= {one.version for one in self.resolvers}
+
+    @property
     def ipv4(self) -> IPv4Network | None:
         """Return the clients' IPv4 network."""
         return next((one for one in self.networks if isinstance(one, IPv4Network)), None)

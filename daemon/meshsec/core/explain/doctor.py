@@ -132,6 +132,10 @@ def _rules(facts: Facts) -> list[Check]:
     )
 
 
+def _tables(facts: Facts) -> list[Check]:
+    return wall_doctor.tables(facts.tables_altered)
+
+
 def _dropped(facts: Facts) -> list[Check]:
     """Explain what was dropped. It did no harm, so nothing is wrong with this node."""
     return [Check("dropped packets", Level.OK, sentence) for sentence in wall_doctor.found(facts.dropped)]
@@ -155,6 +159,8 @@ def _networks(facts: Facts) -> list[Check]:
         fix = "see `meshsec explain NETWORK`, and [routing] attached in the meshsec.toml of the peer"
         fine = f"all {facts.networks} are reached protected"
         checks += judged("networks of peers", "; ".join(facts.network_problems), fine, fix, Level.WARN)
+    if facts.limited_networks:
+        checks.append(Check("IPv4 networks of peers", Level.OK, facts.limited_networks))
     if facts.past_networks:
         past = ", ".join(facts.past_networks)
         found = f"{past}: into a network of a peer, past the tunnel; the rules drop what goes there"
@@ -185,6 +191,18 @@ def _gateway(facts: Facts) -> list[Check]:
         found = f"{facts.gateways_unwatched}; a gateway that dies is noticed by the routing alone, in seconds"
         checks.append(Check("watch of gateways", Level.WARN, found, "sysctl --system"))
     return checks
+
+
+def _resolvers(facts: Facts) -> list[Check]:
+    if not facts.resolvers_lost:
+        return []
+    asked = ", ".join(facts.resolvers_lost)
+    found = f"clients get no names: this node has no IPv4 address in the mesh, and cannot ask {asked}"
+    fix = (
+        "name a resolver with an IPv6 address in /etc/resolv.conf; or have clients ask themselves, by `resolvers` of "
+        "[access] and `meshsec export dnsmasq`; or give this node an address: `ipv4` of [node]"
+    )
+    return [Check("resolvers", Level.WARN, found, fix)]
 
 
 def _links(facts: Facts) -> list[Check]:
@@ -258,10 +276,12 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     input_doctor.refusals,
     _routes,
     _rules,
+    _tables,
     _dropped,
     _bypass,
     _networks,
     _gateway,
+    _resolvers,
     _links,
     _addresses,
     _overlay,

@@ -100,6 +100,8 @@ class Facts:
     """Proposals of the policy that the IKE daemon cannot do."""
     rules_disturbed: int = 0
     """How often another program altered or removed the fail-closed rules since meshsecd started."""
+    tables_altered: Sequence[str] = ()
+    """How the tables of flows, the uplink and clients differ from what meshsecd applied."""
     one_sided: Sequence[str] = ()
     """Peers whose own end sends by the other data plane."""
     without_ipv4: Sequence[str] = ()
@@ -119,6 +121,8 @@ class Facts:
     """Networks whose user data crosses the mesh in the clear, because the policy says so."""
     network_problems: Sequence[str] = ()
     """Protected networks of peers that cannot be reached, each with the reason."""
+    limited_networks: str = ""
+    """Which networks of peers not everything here can use, and why."""
     past_networks: Sequence[str] = ()
     """Routes of others into networks of peers, past the tunnel: the rules drop what takes them."""
     unannounced: Sequence[str] = ()
@@ -131,6 +135,8 @@ class Facts:
     """Why it offers no way out, or not for all IP versions."""
     link_problems: Sequence[str] = ()
     """What is wrong with links over the internet, each with its peer."""
+    resolvers_lost: Sequence[str] = ()
+    """The resolvers by which this node answers its clients' questions for names, if it can ask none of them."""
     links: Sequence[str] = ()
     """The peers to whom links over the internet lead."""
     gateways_unwatched: str = ""

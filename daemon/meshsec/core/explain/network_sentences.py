@@ -43,7 +43,11 @@ def explain_network(
 
     ``asked`` is a part of it that was asked for, and ``others`` are the routes that lead past the tunnel.
     """
-    view = shown_network(known, network) if network in known.networks.grants else {"peer": None, "problem": ""}
+    view = (
+        shown_network(known, network)
+        if network in known.networks.grants
+        else {"peer": None, "problem": "", "limit": ""}
+    )
     return {
         "schema": "meshsec-explain-network-1",
         "network": str(network),
@@ -96,6 +100,8 @@ def _sentences(
     yield from _announcers(known, network)
     yield from _strangers(known, network)
     yield _use(view)
+    if view["limit"]:
+        yield f"It is {view['limit']}."
     for one in others:
         yield f"A route to {one} leads past the tunnel: what takes it is dropped."
 

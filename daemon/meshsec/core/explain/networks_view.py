@@ -26,6 +26,12 @@ def problems(known: Situation) -> Iterator[str]:
     )
 
 
+def limits(known: Situation) -> str:
+    """Return which networks of peers not everything here can use, and why; empty: everything can use all."""
+    found = {one: why for one in known.networks.tunnelled if (why := _limit(known, one))}
+    return f"{', '.join(map(str, found))}: {next(iter(found.values()))}" if found else ""
+
+
 def unheeded(known: Situation) -> list[str]:
     """Return the networks that peers announce and may not speak for, each with who announces it."""
     return sorted(
@@ -68,6 +74,7 @@ def shown_network(known: Situation, network: Network) -> dict[str, Any]:
         "ready": list(dict.fromkeys(ready)),
         "announced_by": list(dict.fromkeys(one.title for one in announcing)),
         "problem": _problem(known, network, announcing, through),
+        "limit": _limit(known, network),
     }
 
 
@@ -81,7 +88,17 @@ def _selected(known: Situation, network: Network) -> dict[str, Any]:
         "ready": [],
         "announced_by": [],
         "problem": _problem_of_selected(known, network, channel),
+        "limit": "",
     }
+
+
+def _limit(known: Situation, network: Network) -> str:
+    """Return who alone can use a network. This node's own packets need an address of its IP version (``tunnel``)."""
+    if network.version == 6 or known.node.ipv4 is not None:
+        return ""
+    if any(one.version == 4 for one in known.networks.own):
+        return "for what is behind this node, which has no IPv4 address in the mesh"
+    return "of no use here: this node has no IPv4 address in the mesh, and no IPv4 network is behind it"
 
 
 def _problem_of_selected(known: Situation, network: Network, channel: Channel | None) -> str:

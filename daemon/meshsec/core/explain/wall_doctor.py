@@ -1,6 +1,12 @@
 """What doctor says of the packets that the fail-closed rules have dropped or let pass in the clear."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+
+from meshsec.core.explain.findings import Check, Level
+
+TABLES_FIX = (
+    "systemctl restart meshsecd: it sets its tables again, once the program that holds or changes them is ended"
+)
 
 _MEANINGS = {
     "fleet_out": "were to begin a fleet's exchange with a peer, and not meshsecd's: an account or a container of this "
@@ -19,6 +25,12 @@ _MEANINGS = {
     "link_in": "were user data in the clear from a mesh interface: nobody on the mesh is reached that way",
 }
 """What the packets did that each counter of the rules counts (``core/channels/nft_rules.py``)."""
+
+
+def tables(altered: Collection[str]) -> list[Check]:
+    """Judge the tables that meshsecd has beside the fail-closed rules, where they differ from what it applied."""
+    found = "; ".join(altered)
+    return [Check("tables of networks", Level.FAIL, found, TABLES_FIX)] if altered else []
 
 
 def found(dropped: Mapping[str, int]) -> list[str]:

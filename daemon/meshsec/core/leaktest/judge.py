@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from ipaddress import ip_address
+from ipaddress import IPv4Address, ip_address
 
 from meshsec.core.leaktest.packets import IPV4, SNAPLEN, Classifier, Kind, ends
 from meshsec.core.values.model import Network
@@ -61,7 +61,8 @@ class Watch:
     links: frozenset[str] = frozenset()
     """The mesh interfaces."""
     behind: tuple[Network, ...] = ()
-    """The networks behind this node: on other interfaces, their packets are as their hosts send and want them."""
+    """The networks behind this node: on other interfaces, their packets are as their hosts send and want them. The
+    node's own address in one of them is no host's."""
     counts: Counter[Kind] = field(default_factory=Counter)
     leaks: list[Leak] = field(default_factory=list)
 
@@ -83,7 +84,8 @@ class Watch:
         if not sight.outgoing and sight.ethertype == IPV4 and not self.judges_incoming_ipv4:
             return False
         source, destination = ends(sight.ethertype, payload) or (b"", b"")
-        if sight.interface not in self.links and any(self._is_behind(one) for one in (source, destination)):
+        others = (one for one in (source, destination) if one not in self.own)
+        if sight.interface not in self.links and any(self._is_behind(one) for one in others):
             return False
         if self.mark in payload:
             return True
@@ -97,6 +99,20 @@ class Watch:
         if len(self.leaks) < KEPT:
             shown = [str(ip_address(one)) for one in ends(sight.ethertype, payload) or ()] or ["?", "?"]
             self.leaks.append(Leak(sight.interface, sight.outgoing, *shown))
+
+
+def source_of_ipv4(
+    address: str | None, assigned: Iterable[IPv4Address], behind: Iterable[Network]
+) -> IPv4Address | None:
+    """Return the address from which this node sends IPv4 into networks of peers; None if it has none.
+
+    Without a mesh address it is one in a network behind the node, for which the node speaks. ``assigned`` are the
+    addresses of its interfaces.
+    """
+    if address:
+        return IPv4Address(address)
+    networks = [one for one in behind if one.prefixlen]
+    return min((one for one in assigned if any(one in network for network in networks)), default=None)
 
 
 def octets_of(addresses: Iterable[str | None]) -> frozenset[bytes]:

@@ -58,6 +58,16 @@ class OtherRoute(NamedTuple):
         return f"{self.destination} {self.way}"
 
 
+class ForeignRoute(NamedTuple):
+    """A route through the tunnel's device that is not meshsec's."""
+
+    destination: _Network
+    protocol: int
+    """The rtnetlink protocol number of the program that has set it."""
+    metric: int
+    table: int
+
+
 @dataclass(frozen=True, slots=True)
 class Speaker:
     """A peer, with the sources that packets from its tunnel may have."""
