@@ -83,7 +83,7 @@ def render(networks: Iterable[Network], *, isolated: bool) -> str:
                 [
                     "type filter hook input priority filter - 5; policy accept;",
                     f'iifname != "{DEVICE}" accept',
-                    "ct state established,related accept",
+                    "ct state established accept",
                     *_TO_NODE,
                     'counter name "to_node" drop',
                 ],
