@@ -215,31 +215,37 @@ class Conversation:
 
 
 @contextmanager
-def ways_out(label: str, router: str = "olsrv2d", **gateway: PolicyValue) -> Iterator[WaysOut]:
-    """Start the mesh. ``gateway`` is what the gateways' tables have besides the uplink."""
+def ways_out(label: str, router: str = "olsrv2d", strangers: str = "", **gateway: PolicyValue) -> Iterator[WaysOut]:
+    """Start the mesh. ``gateway`` is what the gateways' tables have besides the uplink.
+
+    ``strangers`` are relays that are gateways, too. The node a accepts default routes from them, but has no cards of
+    theirs; nor does anybody else.
+    """
     pairs = [("a", "b"), ("b", "g"), ("b", "r"), ("r", "h")]
+    gateways = f"gh{strangers}"
     inner = Host("", 1).networks
     offering = Options(router, accept=dict.fromkeys(inner, ("a",)), gateway={"uplink": UPLINK, **gateway})
-    using = Options(router, attached=inner, accept=dict.fromkeys(DEFAULTS, ("g", "h")))
+    using = Options(router, attached=inner, accept=dict.fromkeys(DEFAULTS, tuple(gateways)))
     with Lab(label, pairs, Options(router)) as lab:
-        lab.set_up({"a": using, "g": offering, "h": offering})
+        lab.set_up({"a": using, **dict.fromkeys(gateways, offering)})
         outside = lab.outsider("out")
         for address in (OUTSIDE4, OUTSIDE6):
             run(["ip", "-n", outside, "address", "add", address, "dev", "lo"])
         host = Host.behind(lab["a"], lab.outsider("ha"), 1)
-        uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate("gh")}
+        uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate(gateways)}
         trusting = [lab[name] for name in "agh"]
         for node in trusting:
             for other in trusting:
                 if other is not node:
                     node.install_card(other)
-        relays = [lab["b"], lab["r"]]
+        relays = [lab[name] for name in "br" if name not in strangers]
         for relay in relays:
             relay.assign_addresses()
-        lab.start("router", nodes=relays).start(nodes=trusting)
+        lab.start("router", nodes=relays).start(nodes=[lab[name] for name in ("a", *gateways)])
         for name in "gh":
             lab["a"].wait_protected(lab[name])
             lab[name].wait_protected(lab["a"])
-        made = WaysOut(lab, host, Container.on(lab["a"], host), outside, NarrowHost.create(lab, outside), uplinks)
+        container = Container.on(lab["a"], host)
+        made = WaysOut(lab, host, container, outside, NarrowHost.create(lab, outside), uplinks)
         made.wait_used("g", 90)
         yield made
