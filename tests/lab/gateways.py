@@ -14,14 +14,23 @@ from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.net.links import End, Link
+from tests.lab.net.path_mtu import Unfragmented
 from tests.lab.net.traffic import Flow, udp_socket, wait_arrivals
-from tests.lab.node.behind import Host
+from tests.lab.node.behind import Container, Host
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options, PolicyValue
 
 UPLINK = "eth1"
 OUTSIDE4, OUTSIDE6 = "203.0.113.9", "2001:db8:b::9"
 """Addresses of a host outside."""
+NARROW = 1280
+"""MTU in bytes of the link to a further host outside."""
+FITS_TUNNEL = 1300
+"""Bytes of a packet that the tunnel carries whole, and that link does not."""
+NARROW4, NARROW6 = "192.0.2.9", "2001:db8:c::9"
+"""Addresses of the host behind that link."""
+_HIDDEN = "10.99.0.1", "fd99::1"
+"""Private addresses of the provider's router, which routers on the way often have."""
 DEFAULTS = ("0.0.0.0/0", "::/0")
 PORT = 7010
 
@@ -69,11 +78,48 @@ class Uplink:
         """Let everything be lost that the provider forwards; the gateway sees carrier and its default route."""
         self.link.ends[1].filter("drop")
 
+    @contextmanager
+    def reporting_from_private(self) -> Iterator[None]:
+        """Let the provider's router report errors from private addresses."""
+        router = self.link.ends[1]
+        for own, gateway in zip(_HIDDEN, self.inner, strict=True):
+            run(["ip", "-n", router.namespace, "address", "replace", own, "dev", "lo"])
+            run(["ip", "-n", router.namespace, "route", "add", gateway, "dev", router.interface, "src", own])
+        yield
+        for gateway in self.inner:
+            run(["ip", "-n", router.namespace, "route", "del", gateway, "dev", router.interface])
+
     def fix(self) -> None:
         """Put everything back as it was."""
         self.link.ends[1].unfilter()
         self.link.up()
         self.set_addresses()  # an interface that went down lost its IPv6 addresses
+
+
+@dataclass(frozen=True)
+class NarrowHost:
+    """A host outside behind a link with a small MTU."""
+
+    namespace: str
+
+    @classmethod
+    def create(cls, lab: Lab, outside: str) -> "NarrowHost":
+        """Connect it to the outside."""
+        made = cls(lab.outsider("narrow"))
+        link = Link.create(End(outside, "to-narrow"), End(made.namespace, "eth0"))
+        for end, suffix in zip(link.ends, (1, 9), strict=True):
+            run(["ip", "-n", end.namespace, "link", "set", end.interface, "mtu", str(NARROW)])
+            for address in (f"192.0.2.{suffix}/24", f"2001:db8:c::{suffix}/64"):
+                run(["ip", "-n", end.namespace, "address", "add", address, "dev", end.interface])
+        for via in ("192.0.2.1", "2001:db8:c::1"):
+            run(["ip", "-n", made.namespace, "route", "add", "default", "via", via])
+        return made
+
+    def datagrams_from(self, source: tuple[str, str]) -> Unfragmented:
+        """Return a sender of unfragmented datagrams to the host. It knows nothing of the path yet."""
+        version, target = ("-6", NARROW6) if ":" in source[1] else ("-4", NARROW4)
+        run(["ip", "-n", source[0], version, "route", "flush", "cache"])
+        return Unfragmented(source, (self.namespace, target))
 
 
 @dataclass(frozen=True)
@@ -83,8 +129,11 @@ class WaysOut:
     lab: Lab
     host: Host
     """Behind a."""
+    container: Container
+    """On a: a's kernel translates its addresses."""
     outside: str
     """The namespace outside."""
+    narrow: NarrowHost
     uplinks: dict[str, Uplink]
     """By the gateway's name."""
 
@@ -166,31 +215,37 @@ class Conversation:
 
 
 @contextmanager
-def ways_out(label: str, router: str = "olsrv2d", **gateway: PolicyValue) -> Iterator[WaysOut]:
-    """Start the mesh. ``gateway`` is what the gateways' tables have besides the uplink."""
+def ways_out(label: str, router: str = "olsrv2d", strangers: str = "", **gateway: PolicyValue) -> Iterator[WaysOut]:
+    """Start the mesh. ``gateway`` is what the gateways' tables have besides the uplink.
+
+    ``strangers`` are relays that are gateways, too. The node a accepts default routes from them, but has no cards of
+    theirs; nor does anybody else.
+    """
     pairs = [("a", "b"), ("b", "g"), ("b", "r"), ("r", "h")]
+    gateways = f"gh{strangers}"
     inner = Host("", 1).networks
     offering = Options(router, accept=dict.fromkeys(inner, ("a",)), gateway={"uplink": UPLINK, **gateway})
-    using = Options(router, attached=inner, accept=dict.fromkeys(DEFAULTS, ("g", "h")))
+    using = Options(router, attached=inner, accept=dict.fromkeys(DEFAULTS, tuple(gateways)))
     with Lab(label, pairs, Options(router)) as lab:
-        lab.set_up({"a": using, "g": offering, "h": offering})
+        lab.set_up({"a": using, **dict.fromkeys(gateways, offering)})
         outside = lab.outsider("out")
         for address in (OUTSIDE4, OUTSIDE6):
             run(["ip", "-n", outside, "address", "add", address, "dev", "lo"])
         host = Host.behind(lab["a"], lab.outsider("ha"), 1)
-        uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate("gh")}
+        uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate(gateways)}
         trusting = [lab[name] for name in "agh"]
         for node in trusting:
             for other in trusting:
                 if other is not node:
                     node.install_card(other)
-        relays = [lab["b"], lab["r"]]
+        relays = [lab[name] for name in "br" if name not in strangers]
         for relay in relays:
             relay.assign_addresses()
-        lab.start("router", nodes=relays).start(nodes=trusting)
+        lab.start("router", nodes=relays).start(nodes=[lab[name] for name in ("a", *gateways)])
         for name in "gh":
             lab["a"].wait_protected(lab[name])
             lab[name].wait_protected(lab["a"])
-        made = WaysOut(lab, host, outside, uplinks)
+        container = Container.on(lab["a"], host)
+        made = WaysOut(lab, host, container, outside, NarrowHost.create(lab, outside), uplinks)
         made.wait_used("g", 90)
         yield made

@@ -1,7 +1,8 @@
 """Two islands of two nodes each, which a link over the internet joins, and the internet between them.
 
 The mesh is a - b and c - d; b and c have a link. b is behind a NAT with its first uplink, and reaches the internet
-directly with its second one. c has a public address and answers. All nodes trust each other.
+directly with its second one. c has a public address and answers. All nodes trust each other. The internet has one IP
+version alone.
 """
 
 import json
@@ -28,8 +29,6 @@ from tests.lab.observe.overlay_control import OverlayControl
 
 FIRST, SECOND = "eth1", "eth2"
 """The uplinks of b; c has the first one alone."""
-PUBLIC = "203.0.113.2"
-"""Where c can be reached."""
 _BEGINNING = bytes((33, 0x20, 34, 8, 0, 0, 0, 0, 0, 0, 0, 28))
 """Of the header of an IKE_SA_INIT request, what is behind the SPIs (RFC 7296, section 3.1); an SA payload is next."""
 _NEW = 1.003
@@ -46,6 +45,8 @@ class Islands:
     internet: str
     """The namespace of the internet's router."""
     nat: str
+    public: tuple[str, str]
+    """The addresses of c's uplink: where c can be reached, and the router's."""
     uplinks: Mapping[str, Link]
     """By what they join."""
 
@@ -133,10 +134,39 @@ class Flooding:
                 self.count += 1
 
 
-def _join(ends: tuple[End, End], addresses: tuple[str, str]) -> Link:
+@dataclass(frozen=True)
+class _Addresses:
+    """The internet's addresses in one IP version: at each uplink of ``wire`` the near end's and the far end's."""
+
+    length: int
+    b_nat: tuple[str, str]
+    nat: tuple[str, str]
+    b: tuple[str, str]
+    c: tuple[str, str]
+
+
+_ADDRESSES = {
+    4: _Addresses(
+        length=30,
+        b_nat=("192.168.50.2", "192.168.50.1"),
+        nat=("198.51.100.2", "198.51.100.1"),
+        b=("198.51.100.6", "198.51.100.5"),
+        c=("203.0.113.2", "203.0.113.1"),
+    ),
+    6: _Addresses(
+        length=64,
+        b_nat=("2001:db8:50::2", "2001:db8:50::1"),
+        nat=("2001:db8:a1::2", "2001:db8:a1::1"),
+        b=("2001:db8:a2::2", "2001:db8:a2::1"),
+        c=("2001:db8:c::2", "2001:db8:c::1"),
+    ),
+}
+
+
+def _join(ends: tuple[End, End], addresses: tuple[str, str], length: int) -> Link:
     link = Link.create(*ends)
     for end, address in zip(ends, addresses, strict=True):
-        run(["ip", "-n", end.namespace, "address", "add", address, "dev", end.interface])
+        run(["ip", "-n", end.namespace, "address", "add", f"{address}/{length}", "dev", end.interface])
     return link
 
 
@@ -144,37 +174,37 @@ def _default(namespace: str, via: str, metric: int = 10) -> None:
     run(["ip", "-n", namespace, "route", "add", "default", "via", via, "metric", str(metric)])
 
 
-def wire(lab: Lab) -> Islands:
+def wire(lab: Lab, version: int) -> Islands:
     """Make the internet, the NAT, and the uplinks."""
     b, c = lab["b"].namespace, lab["c"].namespace
     internet, nat = lab.outsider("inet"), lab.outsider("nat")
+    used = _ADDRESSES[version]
     uplinks = {
-        "b-nat": _join((End(b, FIRST), End(nat, "inside")), ("192.168.50.2/24", "192.168.50.1/24")),
-        "nat": _join((End(nat, "outside"), End(internet, TO_NAT)), ("198.51.100.2/30", "198.51.100.1/30")),
-        "b": _join((End(b, SECOND), End(internet, TO_B)), ("198.51.100.6/30", "198.51.100.5/30")),
-        "c": _join((End(c, FIRST), End(internet, TO_C)), (f"{PUBLIC}/30", "203.0.113.1/30")),
+        "b-nat": _join((End(b, FIRST), End(nat, "inside")), used.b_nat, used.length),
+        "nat": _join((End(nat, "outside"), End(internet, TO_NAT)), used.nat, used.length),
+        "b": _join((End(b, SECOND), End(internet, TO_B)), used.b, used.length),
+        "c": _join((End(c, FIRST), End(internet, TO_C)), used.c, used.length),
     }
-    for router in (internet, nat):
-        run(["ip", "netns", "exec", router, "sysctl", "-qw", "net.ipv4.ip_forward=1"])
     masquerade = 'type nat hook postrouting priority srcnat; oifname "outside" masquerade;'
     run(["ip", "netns", "exec", nat, "nft", f"table inet lab_nat {{ chain out {{ {masquerade} }}; }}"])
-    _default(nat, "198.51.100.1")
-    _default(c, "203.0.113.1")
-    _default(b, "192.168.50.1")
-    _default(b, "198.51.100.5", 20)
-    return Islands(lab, internet, nat, uplinks)
+    _default(nat, used.nat[1])
+    _default(c, used.c[1])
+    _default(b, used.b_nat[1])
+    _default(b, used.b[1], 20)
+    return Islands(lab, internet, nat, used.c, uplinks)
 
 
 @contextmanager
-def islands(label: str, options: Options | None = None) -> Iterator[Islands]:
+def islands(label: str, options: Options | None = None, version: int = 4) -> Iterator[Islands]:
     """Start the islands, and wait until the link joins them. ``options`` are those of all nodes."""
     plain = options or Options()
+    public = _ADDRESSES[version].c[0]
     pace = {"hello_interval": patient(HELLO_INTERVAL)}
-    begins = replace(plain, links=[{"peer": "c", "address": PUBLIC, "uplinks": [FIRST, SECOND], **pace}])
+    begins = replace(plain, links=[{"peer": "c", "address": public, "uplinks": [FIRST, SECOND], **pace}])
     answers = replace(plain, links=[{"peer": "b", "uplinks": [FIRST], **pace}])
     with Lab(label, [("a", "b"), ("c", "d")], plain) as lab:
         lab.set_up({"b": begins, "c": answers})
-        made = wire(lab)
+        made = wire(lab, version)
         lab.trust_all().start()
         made.wait_joined()
         made.wait_paths(0, 1)

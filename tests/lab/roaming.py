@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.lab.basics import programs
 from tests.lab.basics.shell import run
-from tests.lab.gateways import DEFAULTS, OUTSIDE4, OUTSIDE6, UPLINK, Conversation, Uplink
+from tests.lab.gateways import DEFAULTS, OUTSIDE4, OUTSIDE6, UPLINK, Conversation, NarrowHost, Uplink
 from tests.lab.lab import Lab
 from tests.lab.net.links import End, Link
 from tests.lab.net.namespaces import within
@@ -135,6 +135,7 @@ class Roaming:
 
     lab: Lab
     outside: str
+    narrow: NarrowHost
     station: Station
     uplinks: dict[str, Uplink]
     camera: Host
@@ -239,7 +240,7 @@ def roaming(
         for name, nearest in (("a", "g"), ("b", "h")):
             node = lab[name]
             node.wait_for(f"the way out through {nearest}", partial(_leaves_by, node, nearest), 90)
-        yield Roaming(lab, outside, made, uplinks, camera)
+        yield Roaming(lab, outside, NarrowHost.create(lab, outside), made, uplinks, camera)
 
 
 def _leaves_by(node: Node, gateway: str) -> bool:

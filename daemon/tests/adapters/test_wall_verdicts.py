@@ -427,6 +427,36 @@ def test_an_unknown_node_receives_path_errors(between: Between) -> None:
     is_refused(between, STRANGER, OWN)
 
 
+# --- path errors (RFC 1191, RFC 8201) ---
+
+
+def too_large(router: str, packet: Packet) -> Packet:
+    """Return what a router answers to a packet that does not fit."""
+    fits = ICMP(type=3, code=4, nexthopmtu=1280) if IP in packet else ICMPv6PacketTooBig(mtu=1280)
+    return plain(router, packet.src) / fits / packet
+
+
+def test_networks_beyond_the_mesh_say_which_packets_are_too_large(judge: Judge) -> None:
+    for version in (4, 6):
+        ip(f"-{version}", "route", "add", "default", "dev", "mesh0")
+    judge.apply(replace(SPEC, perimeter=ANYWHERE))
+    for router, host, outside in (("198.51.100.1", HOST4, OUTSIDE4), ("2001:db8:5::1", HOST, OUTSIDE)):
+        sent, never_sent = udp(host, outside), udp(host, outside, 11)
+        judge.arriving([(sent, PASSED)], "lan0")
+        judge.arriving([(too_large(router, sent), PASSED), (too_large(router, never_sent), "into_networks")])
+    sent, never_sent = udp(OWN4, OUTSIDE4), udp(OWN4, OUTSIDE4, 11)
+    judge.leaving([(sent, PASSED)])
+    judge.arriving([(too_large("198.51.100.1", sent), PASSED), (too_large("198.51.100.1", never_sent), "link_in")])
+
+
+def test_opened_networks_say_which_packets_are_too_large(judge: Judge) -> None:
+    judge.apply(replace(SPEC, perimeter=OPENED))
+    sent, never_sent = udp(STRANGER4, HOST4), udp(STRANGER4, HOST4, 11)
+    judge.arriving([(sent, PASSED)])
+    router = str(HOST4 + 1)
+    judge.arriving([(too_large(router, sent), PASSED), (too_large(router, never_sent), "unknown_out")], "lan0")
+
+
 # --- bypass ---
 
 

@@ -49,7 +49,30 @@ class Host:
         return host
 
 
-def masquerade(node: Node) -> None:
-    """Let packets from behind the node leave with the node's address, as a container engine does."""
-    chain = f'type nat hook postrouting priority srcnat; iifname "{INTERFACE}" masquerade;'
+@dataclass(frozen=True)
+class Container:
+    """Addresses of a host behind a node in networks that the node announces to nobody: it translates them."""
+
+    namespace: str
+    ipv4: str = "172.17.0.5"
+    address: str = "2001:db8:17::5"
+
+    @classmethod
+    def on(cls, node: Node, host: Host) -> "Container":
+        """Give the host these addresses, and the node those beside them and the translation."""
+        made = cls(host.namespace)
+        for end, interface, suffix in ((node.namespace, INTERFACE, 1), (made.namespace, "eth0", 5)):
+            for address in (f"172.17.0.{suffix}/16", f"2001:db8:17::{suffix}/64"):
+                run(["ip", "-n", end, "address", "add", address, "dev", interface, *_WITHOUT_DAD[":" in address]])
+        masquerade(node, "ip saddr 172.17.0.0/16", "ip6 saddr 2001:db8:17::/64")
+        return made
+
+
+def masquerade(node: Node, *sources: str) -> None:
+    """Let packets from behind the node leave with the node's address, as a container engine does.
+
+    ``sources`` are those concerned, as nft matches them; by default all.
+    """
+    rules = "; ".join(f'iifname "{INTERFACE}" {source} masquerade' for source in sources or ("",))
+    chain = f"type nat hook postrouting priority srcnat; {rules};"
     node.run("nft", f"table inet lab_nat {{ chain out {{ {chain} }}; }}")

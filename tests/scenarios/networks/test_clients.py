@@ -17,7 +17,7 @@ import pytest
 from tests.lab.basics import programs
 from tests.lab.basics.patience import patient
 from tests.lab.basics.waiting import wait_until
-from tests.lab.gateways import OUTSIDE4, OUTSIDE6
+from tests.lab.gateways import FITS_TUNNEL, NARROW, OUTSIDE4, OUTSIDE6
 from tests.lab.net import traffic
 from tests.lab.net.packets import Kind
 from tests.lab.net.traffic import Flow, wait_arrivals
@@ -88,6 +88,17 @@ def test_a_large_transfer_from_a_client_to_the_outside_fits_and_survives_a_move(
     assert done.octets == LARGE
     at_a.move("b")
     assert traffic.tcp_stream(at_a.station.end(version), target, LARGE).octets == LARGE
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_client_hears_which_packets_are_too_large_also_after_a_move(at_a: Roaming, version: int) -> None:
+    """The flow stays with its gateway, whose provider has a private address."""
+    source = at_a.station.end(version)
+    with at_a.uplinks["g"].reporting_from_private(), at_a.narrow.datagrams_from(source) as sending:
+        assert sending.arrives(NARROW)
+        at_a.move("b")
+        assert sending.learn(FITS_TUNNEL) == NARROW
+        assert sending.arrives(NARROW)
 
 
 @pytest.mark.parametrize("version", [4, 6])

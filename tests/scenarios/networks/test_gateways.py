@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from meshsec.adapters.kernel.held_rules import HeldRules
 from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import wait_until
-from tests.lab.gateways import OUTSIDE4, OUTSIDE6, UPLINK, WaysOut, ways_out
+from tests.lab.gateways import FITS_TUNNEL, NARROW, OUTSIDE4, OUTSIDE6, UPLINK, WaysOut, ways_out
 from tests.lab.net import traffic
 from tests.lab.net.namespaces import within
 from tests.lab.net.packets import Kind
@@ -48,10 +49,8 @@ def flows(ready: WaysOut) -> Iterator[list[Flow]]:
 
 
 def test_clients_and_nodes_reach_the_outside_and_relays_see_esp_alone(ready: WaysOut) -> None:
-    a, client = ready.lab["a"], ready.host
-    ends = [(client.namespace, client.ipv4), (client.namespace, client.address), (a.namespace, a.address)]
     with captured(ready.lab, "out") as captures:
-        for namespace, source in ends:
+        for namespace, source in _senders(ready):
             target = OUTSIDE6 if ":" in source else OUTSIDE4
             with Flow((namespace, source), (ready.outside, target)) as flow:
                 wait_arrivals(flow, 20)
@@ -60,6 +59,35 @@ def test_clients_and_nodes_reach_the_outside_and_relays_see_esp_alone(ready: Way
             assert done.octets == LARGE
     assert_nothing_clear(captures)
     assert captures["b"].counts[Kind.ESP] > 0
+
+
+def _senders(mesh: WaysOut) -> list[tuple[str, str]]:
+    """Return the ends in the mesh that send to the outside, each by namespace and address."""
+    a = mesh.lab["a"]
+    behind = [(one.namespace, address) for one in (mesh.host, mesh.container) for address in (one.ipv4, one.address)]
+    return [*behind, (a.namespace, a.address)]
+
+
+@pytest.mark.parametrize("is_private", [False, True])
+def test_the_outside_says_which_packets_are_too_large(ready: WaysOut, is_private: bool) -> None:
+    """Whether the router that says so has a public address or a private one."""
+    hidden = ready.uplinks["g"].reporting_from_private() if is_private else nullcontext()
+    with hidden, captured(ready.lab, f"mtu-{is_private}") as captures:
+        for source in _senders(ready):
+            with ready.narrow.datagrams_from(source) as sending:
+                assert sending.learn(FITS_TUNNEL) == NARROW, source
+                assert sending.arrives(NARROW), source
+    assert_nothing_clear(captures)
+
+
+def test_without_word_from_the_outside_large_packets_are_lost(ready: WaysOut) -> None:
+    """The control: neither the client nor a node on the way knows the link's MTU by itself."""
+    ready.uplinks["g"].link.ends[1].filter("meta l4proto . @th,0,8 { icmp . 3, icmpv6 . 2 } drop")
+    for source in ((ready.host.namespace, ready.host.ipv4), (ready.host.namespace, ready.host.address)):
+        with ready.narrow.datagrams_from(source) as sending:
+            assert sending.arrives(NARROW), source
+            assert not sending.arrives(FITS_TUNNEL, 0.5), source
+            assert sending.learn(2 * NARROW) > FITS_TUNNEL, source
 
 
 def test_the_outside_sees_the_gateways_own_address(ready: WaysOut) -> None:

@@ -84,7 +84,7 @@ def render(networks: Iterable[Network], *, isolated: bool, page_port: int | None
                 [
                     "type filter hook input priority filter - 5; policy accept;",
                     f'iifname != "{DEVICE}" accept',
-                    "ct state established,related accept",
+                    "ct state established accept",
                     *_TO_NODE,
                     *_page(networks, page_port),
                     'counter name "to_node" drop',
