@@ -15,6 +15,7 @@ from meshsec.core.formats.hosts import HostsError
 
 _SWITCH = Path("/etc/nsswitch.conf")
 _READ_ONLY = "/etc cannot be written on this system, so they are not in /etc/hosts: `meshsec ssh NAME` reaches a peer"
+_MOUNTS = Path("/proc/self/mountinfo")
 _SWITCH_LIMIT = 1 << 16
 """Bytes."""
 
@@ -49,7 +50,7 @@ def _switched() -> list[Check]:
 
 def _fix() -> str:
     """Return what to do, by the reason that is seen from here."""
-    if os.path.ismount(hosts_file.HOSTS):
+    if _is_mount(hosts_file.HOSTS):
         return (
             f"{hosts_file.HOSTS} is a mount, as in containers, and cannot be replaced: start the container without it, "
             "or use `meshsec ssh NAME`"
@@ -59,3 +60,9 @@ def _fix() -> str:
     if not systemd.is_active(judge.UNIT):
         return f"systemctl start {judge.UNIT}"
     return f"`systemctl status {judge.UNIT}` says what is in the way"
+
+
+def _is_mount(path: Path) -> bool:
+    """Return whether something is mounted there (proc_pid_mountinfo(5)); the devices of an overlayfs do not say."""
+    mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    return any(line.split()[4] == str(path) for line in mounts)

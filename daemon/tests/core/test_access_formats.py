@@ -14,7 +14,8 @@ NODE = IPv6Address("fc00::a")
 
 
 def lines(access: AccessSettings) -> list[str]:
-    return dnsmasq.render(access, "/run/meshsec/access", "/run/meshsec-access", "Written.").splitlines()
+    places = dnsmasq.Places("/run/meshsec/access", "/run/meshsec/names", "/run/meshsec-access")
+    return dnsmasq.render(access, "hut", places, "Written.").splitlines()
 
 
 def test_dnsmasq_gives_addresses_and_says_who_the_gateway_is() -> None:
@@ -33,6 +34,13 @@ def test_dnsmasq_tells_of_the_resolvers_of_the_operator() -> None:
     found = lines(AccessSettings(BOTH, resolvers=resolvers))
     assert "dhcp-option=option:dns-server,192.0.2.1,192.0.2.2" in found
     assert "dhcp-option=option6:dns-server,[2001:db8::1]" in found
+
+
+def test_nodes_have_names_that_nobody_else_gives_and_clients_have_theirs_below_this_nodes() -> None:
+    found = lines(AccessSettings(BOTH))
+    assert {"hostsdir=/run/meshsec/names", "local=/mesh/", "local=/c.f.ip6.arpa/"} < set(found)
+    assert {"domain=hut.mesh", "dhcp-fqdn"} < set(found)
+    assert {"dhcp-option=option:domain-name,mesh", "dhcp-option=option6:domain-search,mesh"} < set(found)
 
 
 @pytest.mark.parametrize(("network", "absent"), [(BOTH[0], "enable-ra"), (BOTH[1], "dhcp-authoritative")])
