@@ -69,7 +69,7 @@ def remove(path: Path) -> None:
     """Remove a file durably. Raises FileError."""
     try:
         path.unlink()
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from error
 
@@ -78,7 +78,7 @@ def rename(path: Path, target: Path) -> None:
     """Rename a file over another, atomically and durably. Raises FileError."""
     try:
         path.replace(target)
-        _sync_directory(target.parent)
+        sync_directory(target.parent)
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from error
 
@@ -98,10 +98,10 @@ def _write(path: Path, content: bytes, mode: int, replace: bool) -> None:
             path.hardlink_to(temporary)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
     """Make a name durable: rename and unlink change the directory (fsync(2))."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -100,12 +100,17 @@ class Station:
             sock.bind((WLAN, 0))
             sock.send(frame)
 
-    def ask_dhcp(self, directory: Path) -> str:
-        """Get an IPv4 address by DHCP, as a phone does at its first contact. Return it."""
+    def ask_dhcp(self, directory: Path, name: str = "") -> str:
+        """Get an IPv4 address by DHCP, as a phone does at its first contact. Return it.
+
+        ``name`` is what the phone calls itself.
+        """
         script = directory / f"dhcp-{self.number}"
         script.write_text(_DHCP_SCRIPT, encoding="ascii")
         script.chmod(0o755)
-        self.run(programs.busybox(), "udhcpc", "-f", "-n", "-q", "-i", WLAN, "-s", str(script), "-t", "10", "-T", "1")
+        called = ["-x", f"hostname:{name}"] if name else []
+        argv = [programs.busybox(), "udhcpc", "-f", "-n", "-q", "-i", WLAN, "-s", str(script), "-t", "10", "-T", "1"]
+        self.run(*argv, *called)
         return self.addresses(4)[0]
 
     def end(self, version: int) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from meshsec.core.formats import hosts as named
 from tests.lab.basics import shell
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.machines import fleet_root
@@ -85,7 +86,10 @@ def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], t
     root.offer(_renumbered(package, tmp_path / "later") for package in packages.values())
     root.apt("upgrade")
     _check_upgraded(root, kept, f"{LATER}:{_version(packages['meshsec'])}")
+    hosts = root.path("/etc/hosts")
+    hosts.write_bytes(named.joined(before := hosts.read_bytes(), ["fc00::2 b.mesh"]))
     root.apt("remove", *PACKAGES)
+    assert hosts.read_bytes() == before, "the names of nodes go with what keeps them"
     assert {name: root.path(name).read_bytes() for name in kept} == kept
     assert not root.path("/usr/lib/meshsec").exists(), "byte code goes with what it was made of"
     root.apt("purge", *PACKAGES)

@@ -37,6 +37,7 @@ from meshsec.agent.sides.islands import IslandsSide
 from meshsec.agent.sides.kernel import KernelSide, watch
 from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.modes import ModeChoice
+from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
@@ -95,6 +96,8 @@ class Agent:
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.poll, start.sides)
+        self.names = NamesSide(Path(settings.paths.names), start.cards)
+        self.trust.on_peers = self.names.follow
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
         outside = Outside(
@@ -143,6 +146,7 @@ class Agent:
                 self.driver,
                 self.configuration,
                 self.trust,
+                self.names,
                 self.fleet,
                 self.ike,
                 self.ports,
@@ -205,6 +209,7 @@ class Agent:
                 tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.fleet.run())
+                tasks.create_task(self.names.run())
                 tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
                 tasks.create_task(self.ike.watch_health(self._feed_watchdog))

@@ -30,6 +30,9 @@ COMMANDS = {
     "topology": "views:topology",
     "plan": "views:plan",
     "explain": "views:explain",
+    "ip": "names:ip",
+    "ping": "names:ping",
+    "ssh": "names:ssh",
     "mode": "mode:mode",
     "gateway": "gateway:gateway",
     "clients": "clients:clients",
@@ -44,6 +47,7 @@ COMMANDS = {
     "leaktest": "leaktest:leaktest",
     "export": "export:export",
     "import": "importing:import_",
+    "hosts": "hosts:hosts",
     "version": "version:version",
 }
 """Module (below this package) and attribute of each command, in the order of use."""

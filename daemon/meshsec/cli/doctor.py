@@ -13,7 +13,7 @@ from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.config_file import ConfigError
 from meshsec.adapters.files.key_store import KeyStoreError
 from meshsec.adapters.kernel import netlink, udp_sockets
-from meshsec.cli import dated, router_file
+from meshsec.cli import dated, names_check, router_file
 from meshsec.cli.app import DEGRADED, FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json
@@ -48,13 +48,18 @@ def _examined(app: App) -> Mapping[str, Any]:
     try:
         with Client(app.socket) as client:
             backend = EspBackend(client.call("status")["esp_ground"])
-            own = [dated.check(app), *_time(app), *_ports(), *router_file.checks(app, backend)]
+            own = [*_always(app), *_ports(), *router_file.checks(app, backend)]
             return judge.with_checks(client.call("doctor"), own)
     except ConfigError as error:
         return judge.view([Check("configuration", Level.FAIL, str(error), "correct the lines named")])
     except DaemonAbsentError as error:
         absent = Check("meshsecd", Level.FAIL, str(error), "systemctl start meshsecd, or run meshsecd")
-        return judge.view([absent, _key(app), _trust(app), *_addresses(app), dated.check(app), *_time(app)])
+        return judge.view([absent, _key(app), _trust(app), *_addresses(app), *_always(app)])
+
+
+def _always(app: App) -> list[Check]:
+    """Return the checks that meshsecd does not make, and that need none."""
+    return [dated.check(app), *_time(app), *names_check.checks(app)]
 
 
 def _time(app: App) -> list[Check]:

@@ -162,11 +162,12 @@ def _chrony(app: App) -> str:
 
 
 def _dnsmasq(app: App) -> str:
-    access, run = app.settings.access, app.settings.paths.run
+    access, paths = app.settings.access, app.settings.paths
     if not access.networks:
         raise click.ClickException(f"{app.config}: [access] has no networks: this node serves no clients")
     comment = "Written by `meshsec export dnsmasq`: changes made here are lost."
-    return dnsmasq.render(access, f"{run}/access", f"{run}-access", comment)
+    places = dnsmasq.Places(f"{paths.run}/access", str(Path(paths.names).parent), f"{paths.run}-access")
+    return dnsmasq.render(access, app.settings.node.name, places, comment)
 
 
 def _hostapd(app: App) -> str:

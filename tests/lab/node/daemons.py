@@ -86,7 +86,8 @@ class Daemons:
         beside = self.beside_dnsmasq
         beside.mkdir(exist_ok=True)
         (beside / "resolv.conf").touch()
-        (self._sockets / "access").mkdir(exist_ok=True)
+        for directory in ("access", "names"):
+            (self._sockets / directory).mkdir(exist_ok=True)
         argv = [programs.dnsmasq(), "--keep-in-foreground", "--user=root", f"--conf-file={config}"]
         argv += [f"--resolv-file={beside / 'resolv.conf'}", "--pid-file="]
         return self._daemon("dnsmasq", argv, notifies=False)

@@ -202,11 +202,11 @@ def test_who_does_not_hear_clients_says_so(at_a: Roaming) -> None:
 
 @pytest.fixture
 def resolver(mesh: Roaming) -> Iterator[None]:
-    """Run a resolver outside, which node a asks: it knows one address for all names of ``example``."""
+    """Run a resolver outside, which node a asks: it knows one address for all names of ``example``, and of ``mesh``."""
     (mesh.lab["a"].daemons.beside_dnsmasq / "resolv.conf").write_text(f"nameserver {OUTSIDE6}\n", "ascii")
     argv = [programs.dnsmasq(), "--keep-in-foreground", "--user=root", "--conf-file=/dev/null", "--pid-file="]
     argv += ["--no-resolv", "--no-hosts", "--bind-interfaces", f"--listen-address={OUTSIDE6}"]
-    argv += [f"--address=/example/{NAMED}"]
+    argv += [f"--address=/example/{NAMED}", f"--address=/mesh/{NAMED}"]
     with subprocess.Popen(["ip", "netns", "exec", mesh.outside, *argv], stderr=subprocess.DEVNULL) as process:
         yield
         process.kill()
@@ -233,6 +233,31 @@ def _asked(asking: socket.socket, question: bytes, node: str) -> bytes | None:
         answer = asking.recv(512)
         return answer if answer[6:8] != bytes(2) else None
     return None
+
+
+@pytest.mark.parametrize("server", ["10.130.0.1", "fd12:3456:789a:1::1"])
+def test_clients_resolve_nodes_and_nobody_else_gives_a_name_of_theirs(
+    at_a: Roaming, resolver: None, server: str
+) -> None:
+    """The resolver outside knows all names of ``mesh``, and the client calls itself like a node."""
+    a, b, station = at_a.lab["a"], at_a.lab["b"], at_a.station
+
+    def found(asked: str) -> set[str]:
+        """Return the addresses of a name, or the name of an address."""
+        lines = station.run(programs.busybox(), "nslookup", asked, server, check=False).splitlines()[3:]
+        return {line.split()[-1] for line in lines if line.startswith("Address") or "name =" in line}
+
+    assert station.ask_dhcp(a.directory, "b") == station.addresses(4)[0]
+    assert found("b.mesh") == {b.address}
+    assert found("a.mesh") == {a.address}
+    assert found(b.address) == {"b.mesh"}
+    assert found("unknown.mesh") == found("fc00::1") == found("b") == set()
+    assert found("b.a.mesh") == {station.addresses(4)[0]}
+    assert found(station.addresses(4)[0]) == {"b.a.mesh"}
+    a.meshsec("peer", "add", "later", at_a.lab["r"].card)
+    wait_until("a later peer has a name", lambda: found("later.mesh") == {at_a.lab["r"].address}, [], 10)
+    a.meshsec("peer", "remove", "later")
+    wait_until("it has none any more", lambda: found("later.mesh") == set(), [], 10)
 
 
 def test_nothing_else_of_the_node_is_open(at_a: Roaming) -> None:

@@ -120,6 +120,25 @@ def test_the_quick_start_ends_in_a_protected_channel(pair: tuple[Lab, Machine]) 
     assert machine.run("systemctl", "list-units", "--failed", "--plain", "--no-legend").stdout == ""
 
 
+def test_the_confined_unit_keeps_the_names_and_doctor_says_when_it_does_not(pair: tuple[Lab, Machine]) -> None:
+    lab, machine = pair
+
+    def found() -> str:
+        checks = json.loads(machine.run("meshsec", "doctor", "--json", check=False).stdout)["checks"]
+        return next(f"{one['level']} {one['found']}; {one['mend']}" for one in checks if one["name"] == "names")
+
+    def address() -> str:
+        return machine.run("getent", "ahostsv6", "b.mesh", check=False).stdout.split(" ")[0]
+
+    wait_until("b has a name", lambda: address() == lab["b"].address, (), 10)
+    assert found().startswith("ok")
+    machine.run("systemctl", "stop", "meshsec-names.service")
+    machine.run("sed", "-i", "/b.mesh/d", "/etc/hosts")
+    assert found() == "warn not in /etc/hosts: b.mesh; systemctl start meshsec-names.service"
+    machine.run("systemctl", "start", "meshsec-names.service")
+    wait_until("the name is back", lambda: address() == lab["b"].address, (), 10)
+
+
 def test_before_init_the_target_fails_at_once_and_nothing_is_restarted(pair: tuple[Lab, Machine]) -> None:
     """It runs on the same node, with the configuration moved away."""
     _, machine = pair

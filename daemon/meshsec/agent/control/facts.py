@@ -72,6 +72,7 @@ async def collect(sides: Sides) -> Facts:
         neighbours=None if sides.routing.down_reason else _neighbours(sides),
         trust_problems=sides.trust.problems,
         ipv4_doubts=sides.trust.ipv4_doubts,
+        names_problem=sides.names.problem,
         own_name=sides.start.card.name,
         card_names={(_plain(one.name), one.card.name) for one in sides.trust.peers.values()},
         bypass=[f"{one} ({one.reason})" for one in sides.driver.engine.known.policy.bypass],

@@ -15,6 +15,7 @@ from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.islands import IslandsSide
 from meshsec.agent.sides.kernel import KernelSide
 from meshsec.agent.sides.modes import ModeChoice
+from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
@@ -32,6 +33,7 @@ class Sides:
     driver: Driver
     configuration: ConfigurationFile
     trust: Trust
+    names: NamesSide
     fleet: FleetSide
     ike: IkeSide
     ports: IkePorts

@@ -70,6 +70,8 @@ class Trust:
         """Fingerprints that the fleets' lists revoked when all lists were readable last."""
         self.on_fleets: Callable[[Joined], None] = lambda _: None
         """Called with the fleets after each reading."""
+        self.on_peers: Callable[[Iterable[Peer]], None] = lambda _: None
+        """Called with the peers in force after each reading, and when what they may claim has changed."""
         self.problems: tuple[str, ...] = ()
         """Problems of the trust store, for status and doctor."""
 
@@ -141,6 +143,7 @@ class Trust:
                 for side in self._sides:
                     self._post(PeerSet(side.of(peer)))
         self.peers = peers
+        self.on_peers(peers.values())
 
     async def _changed(self, change: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """Make one change of the store at a time, so that at most one thread waits for the store's lock.

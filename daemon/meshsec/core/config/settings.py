@@ -184,6 +184,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.run, "sightings.sock")
 
     @property
+    def names(self) -> str:
+        """The names of this node and its peers, in a directory of their own (ADR 0071)."""
+        return posixpath.join(self.run, "names", "nodes")
+
+    @property
     def hostapd_control(self) -> str:
         """The directory where hostapd, whose unit makes it, can be told who has left."""
         return f"{self.run}-hostapd"

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from meshsec.core.explain import copied_keys, input_doctor, neighbours_doctor, peers_doctor, radio_doctor, wall_doctor
+from meshsec.core.explain import (
+    copied_keys,
+    input_doctor,
+    names_doctor,
+    neighbours_doctor,
+    peers_doctor,
+    radio_doctor,
+    wall_doctor,
+)
 from meshsec.core.explain.findings import Check, Facts, Level, judged
 from meshsec.core.networks.mtu import OVERLAY, OVERLAY_LEAST
 from meshsec.core.values.model import EspBackend
@@ -269,6 +277,7 @@ _CHECKS: tuple[Callable[[Facts], list[Check]], ...] = (
     peers_doctor.trust,
     peers_doctor.claims,
     peers_doctor.names,
+    names_doctor.written,
     _esp,
     _ike,
     _router,

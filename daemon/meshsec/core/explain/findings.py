@@ -166,6 +166,8 @@ class Facts:
     the routing daemon does not answer."""
     doubled: Sequence[str] = ()
     """Peers of which one has an SA while another asks for one again and again."""
+    names_problem: str = ""
+    """Why the names of peers cannot be written; empty when they are."""
     own_name: str = ""
     card_names: Collection[tuple[str, str]] = ()
     """The name of each peer here, and the one on its card."""

@@ -2,19 +2,35 @@
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network
+from typing import NamedTuple
 
 from meshsec.core.access.clients import Client
 from meshsec.core.access.shared_address import DEVICE
 from meshsec.core.config.access_settings import AccessSettings
+from meshsec.core.names.names import DOMAIN
 
 LEASE = "1h"
+_NODES_REVERSE = "c.f.ip6.arpa"
+"""Where the addresses of all nodes are looked up (fc00::/8; RFC 3596, section 2.5)."""
 _ADVERTISED_SECONDS = 60, 1800
 """Interval and lifetime of router advertisements (RFC 4861, section 6.2.1): all nodes are the same router."""
 
 
-def render(access: AccessSettings, hosts: str, run: str, comment: str) -> str:
-    """Return the text. ``hosts`` is the directory with the clients' addresses, ``run`` that for dnsmasq's leases."""
-    return "\n".join([f"# {comment}", *_common(access), *_ipv4(access, hosts, run), *_ipv6(access)]) + "\n"
+class Places(NamedTuple):
+    """Where dnsmasq finds and keeps what changes. All are directories."""
+
+    hosts: str
+    """The clients' addresses, which meshsecd writes."""
+    names: str
+    """The names of nodes, which meshsecd writes."""
+    run: str
+    """dnsmasq's leases."""
+
+
+def render(access: AccessSettings, node: str, places: Places, comment: str) -> str:
+    """Return the text. ``node`` is this node's name."""
+    parts = (_common(access), _names(places.names), _ipv4(access, node, places), _ipv6(access))
+    return "\n".join([f"# {comment}", *(line for part in parts for line in part)]) + "\n"
 
 
 def hosts(clients: Iterable[Client]) -> str:
@@ -30,7 +46,12 @@ def _common(access: AccessSettings) -> Iterator[str]:
     yield f"dns-forward-max={4 * access.clients}"
 
 
-def _ipv4(access: AccessSettings, hosts: str, run: str) -> Iterator[str]:
+def _names(names: str) -> Iterator[str]:
+    """Nodes have names, both ways (ADR 0071). Nobody outside is asked for one, so nobody outside can give one."""
+    yield from (f"hostsdir={names}", f"local=/{DOMAIN}/", f"local=/{_NODES_REVERSE}/")
+
+
+def _ipv4(access: AccessSettings, node: str, places: Places) -> Iterator[str]:
     """All nodes give out all addresses: which one a client gets follows from its MAC address."""
     network = access.ipv4
     if network is None:
@@ -40,7 +61,10 @@ def _ipv4(access: AccessSettings, hosts: str, run: str) -> Iterator[str]:
     yield from ("dhcp-authoritative", f"dhcp-lease-max={_leases(access, network)}", "dhcp-rapid-commit")
     # A client is known by its MAC address: one that says it is many takes one lease.
     yield "dhcp-ignore-clid"
-    yield from (f"dhcp-hostsdir={hosts}", f"dhcp-leasefile={run}/leases")
+    yield from (f"dhcp-hostsdir={places.hosts}", f"dhcp-leasefile={places.run}/leases")
+    # The name that a client gives itself is one below this node's, so that it is never a node's. Clients search where
+    # nodes are, and not among each other.
+    yield from (f"domain={node}.{DOMAIN}", "dhcp-fqdn", f"dhcp-option=option:domain-name,{DOMAIN}")
     yield f"dhcp-option=option:router,{network.network_address + 1}"
     yield f"dhcp-option=option:dns-server,{_resolvers(access, 4, str(network.network_address + 1))}"
 
@@ -59,6 +83,7 @@ def _ipv6(access: AccessSettings) -> Iterator[str]:
     yield from ("enable-ra", f"dhcp-range={network.network_address},ra-stateless,off-link,{network.prefixlen},{LEASE}")
     yield f"ra-param={DEVICE},{interval},{lifetime}"
     yield f"dhcp-option=option6:dns-server,{_resolvers(access, 6, '[::]')}"
+    yield f"dhcp-option=option6:domain-search,{DOMAIN}"
 
 
 def _resolvers(access: AccessSettings, version: int, own: str) -> str:

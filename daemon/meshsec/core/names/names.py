@@ -1,0 +1,48 @@
+"""Which name leads to which addresses on this node: its own, and those of the nodes that it trusts (ADR 0071).
+
+A name is what this node calls a peer. What a card says of its own name counts nowhere here, so that no peer can take
+the name of another one.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from meshsec.core.values.model import Address, Card, Peer, peer_name
+
+DOMAIN = "mesh"
+"""The domain of all names: ``bravo.mesh``. No name of a machine's own files has it, and none of the public DNS."""
+
+
+class Named(NamedTuple):
+    """One name."""
+
+    name: str
+    """Without the domain."""
+    addresses: tuple[Address, ...]
+    """The addresses, the one to try first at the front."""
+
+    @property
+    def full(self) -> str:
+        """The name with its domain."""
+        return f"{self.name}.{DOMAIN}"
+
+
+def named(own: Iterable[Card], peers: Iterable[Peer]) -> tuple[Named, ...]:
+    """Return all names: this node's first, then those of its peers in order.
+
+    ``own`` are the cards of this node's keys. A peer that this node calls by its own name gets none. While a key is
+    being changed, the name has the addresses of both keys, the present one's first (ADR 0041).
+    """
+    found: dict[str, dict[Address, None]] = {}
+    for card in own:
+        found.setdefault(card.name, {}).update(dict.fromkeys(_addresses(card)))
+    ours = frozenset(found)
+    for peer in sorted(peers, key=lambda peer: peer.name):
+        name = peer_name(peer.name)
+        if name not in ours:
+            found.setdefault(name, {}).update(dict.fromkeys(_addresses(peer.card)))
+    return tuple(Named(name, tuple(addresses)) for name, addresses in found.items())
+
+
+def _addresses(card: Card) -> tuple[Address, ...]:
+    return (card.address,) if card.ipv4 is None else (card.address, card.ipv4)
