@@ -8,6 +8,7 @@ from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.files.mode_store import ModeStoreError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import scheduling_facts
+from meshsec.agent.control.join_requests import JoinMethods
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.peer_requests import PeerRequests
 from meshsec.agent.control.sides import Sides
@@ -35,6 +36,7 @@ class Requests:
             "stream_report": self._stream_report,
             "watch": self._watch,
             **PeerRequests(sides).methods,
+            **JoinMethods(sides).methods,
             "renegotiate": self._renegotiate,
             "reload": self._reload,
         }
