@@ -26,6 +26,7 @@ RT = (
 
 MORE = (
     "attacks/test_node_fleet_port.py",
+    "scenarios/protection/test_joining.py",
     "attacks/test_node_ike_ports.py",
     "attacks/test_node_ipv4_claims.py",
     "attacks/test_wall.py",

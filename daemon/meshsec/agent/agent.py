@@ -34,6 +34,8 @@ from meshsec.agent.sides.ike_daemon import Outside
 from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.island_connections import Uses as IslandUses
 from meshsec.agent.sides.islands import IslandsSide
+from meshsec.agent.sides.joining import JoiningSide
+from meshsec.agent.sides.joining import Surroundings as JoiningSurroundings
 from meshsec.agent.sides.kernel import KernelSide, watch
 from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.modes import ModeChoice
@@ -46,6 +48,7 @@ from meshsec.agent.sides.surroundings import Around
 from meshsec.agent.sides.trust import Trust
 from meshsec.agent.start import Start
 from meshsec.core.channels.actions import Action, Side
+from meshsec.core.channels.desired import endpoint
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.config.networks import configured_networks
@@ -100,6 +103,8 @@ class Agent:
         self.trust.on_peers = self.names.follow
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
+        asking = endpoint(card, backend), keys, engine.known.routes, self.driver.rules_in_force, self._spawn
+        self.joining = JoiningSide(JoiningSurroundings(card, *asking), self.trust)
         outside = Outside(
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
         )
@@ -148,6 +153,7 @@ class Agent:
                 self.trust,
                 self.names,
                 self.fleet,
+                self.joining,
                 self.ike,
                 self.ports,
                 self.routing,
@@ -210,6 +216,7 @@ class Agent:
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.fleet.run())
                 tasks.create_task(self.names.run())
+                tasks.create_task(self.joining.run())
                 tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
                 tasks.create_task(self.ike.watch_health(self._feed_watchdog))
@@ -304,6 +311,7 @@ class Agent:
         self.islands.follow()
         self.access.follow()
         self.fleet.follow(self.driver.engine.known.channels())
+        self.joining.follow(self.driver.engine.known.channels())
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)
         self.routing.use(self.driver.engine.known.networks.grants.keys())
         self._tell_watchers()

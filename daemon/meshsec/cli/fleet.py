@@ -3,44 +3,28 @@
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from meshsec import files
 from meshsec.adapters.files import fleet_key, trust_store
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.cli import cards as shown
+from meshsec.cli import fleet_options as options
+from meshsec.cli import fleet_requests
 from meshsec.cli.app import FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
+from meshsec.cli.fleet_options import DAY, load_key, spoken, text_of
 from meshsec.cli.output import facts, json_option, print_json, print_table
 from meshsec.core.trust import card as cards
-from meshsec.core.trust import fingerprint_words, fleets
+from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import Fleet, SignedCard, TrustList
 from meshsec.core.trust.membership import Joined, Membership
 
 SCHEMA = "meshsec-fleet-1"
 
-_DAY = 86400
-_PASSPHRASE_LIMIT = 4096
-"""Characters."""
 _FINGERPRINT_DIGITS = 2 * fleets.FINGERPRINT_LENGTH
-
-_directory = click.option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="MESHSEC_FLEET",
-    default=Path("~/.meshsec-fleet"),
-    show_default=True,
-    show_envvar=True,
-    callback=lambda _ctx, _param, value: value.expanduser(),
-    help="Where the fleet's key is.",
-)
-_passphrase = click.option(
-    "--passphrase-stdin", is_flag=True, help="Read the key's passphrase from standard input instead of asking."
-)
 
 
 @click.group
@@ -48,14 +32,19 @@ def fleet() -> None:
     """A key that signs cards, so that nobody has to add each of them on each node.
 
     init, sign, revoke, unrevoke, renew and show are for the machine of the fleet's operator, where the key is and
-    which need be no node. join, take, leave and status are for nodes.
+    which need be no node. join, take, leave and status are for nodes. requests, approve and refuse are for a member
+    where the key is.
     """
+
+
+for command in (fleet_requests.requests, fleet_requests.approve, fleet_requests.refuse):
+    fleet.add_command(command)
 
 
 @fleet.command
 @click.argument("name")
 @click.option("--passphrase", is_flag=True, help="Ask for a passphrase that encrypts the key.")
-@_directory
+@options.directory
 def init(name: str, passphrase: bool, directory: Path) -> None:
     """Make the key of the fleet NAME, and print what nodes join it by."""
     secret = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True) if passphrase else ""
@@ -66,8 +55,8 @@ def init(name: str, passphrase: bool, directory: Path) -> None:
 @click.argument("card", nargs=-1, required=True)
 @click.option("--days", type=click.IntRange(1, 36500), help="How long the card is a member's; without: for ever.")
 @shown.networks_option
-@_passphrase
-@_directory
+@options.passphrase
+@options.directory
 def sign(
     card: tuple[str, ...], days: int | None, networks_allowed: bool | None, directory: Path, passphrase_stdin: bool
 ) -> None:
@@ -80,12 +69,12 @@ def sign(
         raise click.UsageError(
             "the card and the passphrase cannot both come from standard input: give the card, or @FILE"
         )
-    parsed = shown.decided(cards.parse(_text(given)), networks_allowed, "meshsec fleet sign")
+    parsed = shown.decided(cards.parse(text_of(given)), networks_allowed, "meshsec fleet sign")
     listed = fleet_key.trust_list(directory)
     if listed and parsed.fingerprint in listed.revoked:
         raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {parsed.fingerprint.hex()}`")
     now = int(time.time())
-    signed = fleets.sign_card(_key(directory, passphrase_stdin), parsed, now, now + days * _DAY if days else 0)
+    signed = fleets.sign_card(load_key(directory, passphrase_stdin), parsed, now, now + days * DAY if days else 0)
     click.echo(fleets.card_text(signed))
     click.echo(f"{parsed.name}: {shown.addresses(parsed)}", err=True)
     if parsed.networks:
@@ -95,8 +84,8 @@ def sign(
 
 @fleet.command
 @click.argument("target", metavar="CARD|FINGERPRINT...", nargs=-1, required=True)
-@_passphrase
-@_directory
+@options.passphrase
+@options.directory
 def revoke(target: tuple[str, ...], directory: Path, passphrase_stdin: bool) -> None:
     """Revoke keys: print the new trust list, for one node at least, which passes it on (`meshsec fleet take`)."""
     _sign_list(directory, passphrase_stdin, lambda revoked: revoked | {_fingerprint(one) for one in target})
@@ -104,16 +93,16 @@ def revoke(target: tuple[str, ...], directory: Path, passphrase_stdin: bool) -> 
 
 @fleet.command
 @click.argument("fingerprint", nargs=-1, required=True)
-@_passphrase
-@_directory
+@options.passphrase
+@options.directory
 def unrevoke(fingerprint: tuple[str, ...], directory: Path, passphrase_stdin: bool) -> None:
     """Take back the revocation of keys, and print the new trust list."""
     _sign_list(directory, passphrase_stdin, lambda revoked: revoked - {_revoked(one, revoked) for one in fingerprint})
 
 
 @fleet.command
-@_passphrase
-@_directory
+@options.passphrase
+@options.directory
 def renew(directory: Path, passphrase_stdin: bool) -> None:
     """Sign the trust list again as it is: by its number nodes know how late it is, and cards that were signed until
     an earlier time end."""
@@ -122,7 +111,7 @@ def renew(directory: Path, passphrase_stdin: bool) -> None:
 
 @fleet.command
 @json_option
-@_directory
+@options.directory
 def show(directory: Path, as_json: bool) -> None:
     """Print what nodes join the fleet by, and the newest trust list."""
     known, listed = fleet_key.fleet(directory), fleet_key.trust_list(directory)
@@ -134,21 +123,26 @@ def show(directory: Path, as_json: bool) -> None:
 
 @fleet.command
 @click.argument("fleet_card", metavar="FLEET")
-@click.argument("signed_card", metavar="[SIGNED CARD]", default="")
+@click.argument("signed", metavar="[SIGNED CARD]", default="")
 @click.pass_obj
-def join(app: App, fleet_card: str, signed_card: str) -> None:
+def join(app: App, fleet_card: str, signed: str) -> None:
     """Take the word of FLEET (`meshsec fleet show`) for who is a peer.
+
+    Without a signed card this node asks the fleet's members over the mesh, until its operator approves it (`meshsec
+    fleet approve`).
 
     With this node's own card as the fleet has signed it, the others learn it from this node. Each may be '@FILE', or
     '-' for standard input. A second time replaces the signed card; that of a next key (`meshsec key next`) is
     added to it.
     """
-    joined = fleets.parse_fleet(_text(fleet_card))
+    joined = fleets.parse_fleet(text_of(fleet_card))
     own = [app.card, *([app.next_card] if app.next_card else [])]
-    store.join(app.peers_directory, joined, _text(signed_card) if signed_card else "", own)
+    store.join(app.peers_directory, joined, text_of(signed) if signed else "", own)
     _reload(app)
     click.echo(f"{joined.name} is joined: who is signed by it is a peer, who is revoked by it is none")
-    click.echo(f"Compare by voice: {_spoken(joined)}")
+    click.echo(f"Compare by voice: {spoken(joined)}")
+    if not signed:
+        click.echo(f"Read these six words to its operator, who approves this node: {shown.spoken(app.card)}")
 
 
 @fleet.command
@@ -159,7 +153,7 @@ def take(app: App, text: tuple[str, ...]) -> None:
 
     Each is the line itself, '@FILE' with one on each line, or '-' for standard input.
     """
-    lines = [line for one in text for line in _text(one).split()]
+    lines = [line for one in text for line in text_of(one).split()]
     keys = store.read(app.peers_directory).keys
     members = [fleets.parse_card(line, keys).octets for line in lines if fleets.is_card(line)]
     lists = [fleets.parse_list(line, keys).octets for line in lines if not fleets.is_card(line)]
@@ -212,7 +206,7 @@ def _view(one: Membership, member: dict[str, Any] | None, members: int) -> dict[
         "name": one.fleet.name,
         "public_key": one.fleet.public_key.hex(),
         "fleet": fleets.fleet_text(one.fleet),
-        "words": _spoken(one.fleet).split(),
+        "words": spoken(one.fleet).split(),
         "member": member,
         "members": members,
         "list": None
@@ -261,7 +255,7 @@ def _age(listed: TrustList | None) -> str:
     """Return the age by this node's clock, which may be wrong: for people alone."""
     if listed is None:
         return ""
-    days, rest = divmod(int(time.time()) - listed.number, _DAY)
+    days, rest = divmod(int(time.time()) - listed.number, DAY)
     return f"{days} d" if days > 0 else f"{max(rest, 0) // 60} min" if days == 0 else "in the future"
 
 
@@ -270,32 +264,19 @@ def _tell(known: Fleet, listed: TrustList | None) -> None:
         {
             "fleet": fleets.fleet_text(known),
             "name": known.name,
-            "words": _spoken(known),
+            "words": spoken(known),
             "list": listed and f"{listed.number}, {len(listed.revoked)} keys revoked",
         }
     )
 
 
-def _spoken(known: Fleet) -> str:
-    return " ".join(fingerprint_words.spoken(known.fingerprint, shown.wordlist()))
-
-
 def _sign_list(directory: Path, passphrase_stdin: bool, change: Callable[[frozenset[bytes]], frozenset[bytes]]) -> None:
     before = fleet_key.trust_list(directory)
     revoked = change(before.revoked if before else frozenset())
-    listed = fleets.sign_list(_key(directory, passphrase_stdin), int(time.time()), revoked, before)
+    listed = fleets.sign_list(load_key(directory, passphrase_stdin), int(time.time()), revoked, before)
     fleet_key.save_list(directory, listed)
     click.echo(fleets.list_text(listed))
     click.echo(f"list {listed.number}: {len(revoked)} keys are revoked", err=True)
-
-
-def _key(directory: Path, passphrase_stdin: bool) -> Any:
-    asked = partial(click.prompt, "Passphrase", hide_input=True, err=True)
-    return fleet_key.load(directory, _passphrase_line if passphrase_stdin else asked)
-
-
-def _passphrase_line() -> str:
-    return sys.stdin.readline(_PASSPHRASE_LIMIT).rstrip("\n")
 
 
 def _fingerprint(text: str) -> bytes:
@@ -304,7 +285,7 @@ def _fingerprint(text: str) -> bytes:
             return bytes.fromhex(text)
         except ValueError:
             raise click.ClickException(f"{text!r} is no fingerprint: allowed are hexadecimal digits") from None
-    return cards.parse(_text(text)).fingerprint
+    return cards.parse(text_of(text)).fingerprint
 
 
 def _revoked(text: str, revoked: frozenset[bytes]) -> bytes:
@@ -313,13 +294,6 @@ def _revoked(text: str, revoked: frozenset[bytes]) -> bytes:
         known = ", ".join(sorted(key.hex() for key in revoked)) or "none"
         raise click.ClickException(f"{fingerprint.hex()} is not revoked; revoked: {known}")
     return fingerprint
-
-
-def _text(given: str) -> str:
-    limit = fleets.TEXT_MAX + fleets.MEMBERS_MAX * 512
-    if given == "-":
-        return sys.stdin.read(limit)
-    return files.read(Path(given[1:]), limit) if given.startswith("@") else given
 
 
 def _reload(app: App) -> None:

@@ -10,6 +10,7 @@ import click
 from meshsec import files
 from meshsec.adapters import systemd
 from meshsec.adapters.files import credential
+from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.adapters.systemd import SystemdError
@@ -17,10 +18,13 @@ from meshsec.cli import setup
 from meshsec.cli.app import App
 from meshsec.cli.cards import described
 from meshsec.cli.client import Client, DaemonAbsentError
+from meshsec.cli.fleet_options import spoken, text_of
 from meshsec.cli.key import draw
 from meshsec.cli.output import facts
-from meshsec.cli.up_answers import SECURITIES, Answers, Given, answered
+from meshsec.cli.up_answers import SECURITIES, Answers, Given, answered, asked_fleet
 from meshsec.core.islands import paths
+from meshsec.core.trust import fleets
+from meshsec.core.trust.fleets import Fleet
 
 _TARGET = "meshsec.target"
 _RIVALS = ("strongswan.service", "strongswan-starter.service", "ipsec.service")
@@ -37,6 +41,7 @@ _POLL_SECONDS = 0.2
 @click.option("--mesh-id", help="With a radio: the mesh's name, the same on all nodes.")
 @click.option("--frequency", type=int, metavar="MHZ", help="With a radio: its channel, such as 2412.")
 @click.option("--security", type=SECURITIES, help="With a radio: whether neighbours need a password.")
+@click.option("--join", "fleet_text", metavar="FLEET", help="The card of a fleet to join, '@FILE', or '-'.")
 @click.pass_obj
 def up(  # noqa: PLR0913, PLR0917  # one for each option
     app: App,
@@ -46,21 +51,31 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
     mesh_id: str | None,
     frequency: int | None,
     security: str | None,
+    fleet_text: str | None,
 ) -> None:
     """Make this machine a node that runs, and print its card.
 
     It writes the configuration and the key, stops other IKE daemons, enables and starts meshsec.target, and waits for
     meshsecd. At a terminal it asks for what no option says. A second run changes nothing that is there already.
+
+    With --join the node asks the fleet's members over the mesh, until the fleet's operator approves it (`meshsec fleet
+    approve`).
     """
     if os.geteuid() != 0:
         raise click.ClickException("only root may set up a node: `sudo meshsec up`")
+    fleet = fleets.parse_fleet(text_of(fleet_text)) if fleet_text else None
     given = Given(name, ipv4, interfaces, mesh_id, frequency, security)
     present = kernel.present()
     if files.exists(app.config):
         setup.keep(app.config, given=bool(name or ipv4 or interfaces or given.has_radio))
     else:
-        _write(app, answered(given, present))
+        answers = answered(given, present)
+        fleet = fleet or asked_fleet()
+        _write(app, answers)
     setup.make_key(app)
+    if fleet:
+        own = [app.card, *filter(None, [app.next_card])]
+        store.join(app.peers_directory, fleet, "", own)
     if not systemd.is_booted():
         raise click.ClickException(
             "the node is set up and not started, because this system has no systemd: docs/guide/systemd.md, "
@@ -68,7 +83,7 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
         )
     _start(app, present)
     _wait_answer(app)
-    _show(app, present)
+    _show(app, present, fleet)
 
 
 def _write(app: App, answers: Answers) -> None:
@@ -120,7 +135,7 @@ def _wait_answer(app: App) -> None:
     while True:
         try:
             with Client(app.socket) as client:
-                client.call("status")
+                client.call("reload")
         except DaemonAbsentError as error:
             failed = systemd.has_failed("meshsecd.service")
             if failed or time.monotonic() > deadline:
@@ -131,7 +146,7 @@ def _wait_answer(app: App) -> None:
             return
 
 
-def _show(app: App, present: Sequence[Interface]) -> None:
+def _show(app: App, present: Sequence[Interface], fleet: Fleet | None) -> None:
     values = described(app.card, grouped=False)
     click.echo(f"\n{app.card.name} runs. Its card:\n")
     draw(str(values["card"]))
@@ -139,6 +154,11 @@ def _show(app: App, present: Sequence[Interface]) -> None:
     for one in present:
         if one.name in app.settings.routing.interfaces and not (one.up or one.wireless):
             click.echo(f"\n{one.name} is down; this machine's network configuration must bring it up.")
+    if fleet:
+        click.echo(
+            f"\n{app.card.name} asks the fleet {fleet.name} over the mesh. Its operator approves the node by its six "
+            f"words above.\nThe fleet's own six words: {spoken(fleet)}"
+        )
     click.echo(
         "\nNext:\n"
         "  meshsec peer add NAME CARD   trusts a node by its card; that node must trust this one, too\n"

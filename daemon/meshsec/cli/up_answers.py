@@ -12,6 +12,7 @@ from meshsec.adapters.files.credential import CredentialError
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.cli.setup import host_name
 from meshsec.core.config.radio_settings import Security
+from meshsec.core.trust.fleets import Fleet, FleetError, parse_fleet
 
 SECURITIES = click.Choice([one.value for one in Security])
 _FREQUENCY = 2412
@@ -68,6 +69,19 @@ def answered(given: Given, present: Sequence[Interface]) -> Answers:
         "security": given.security or _security(asks),
     }
     return Answers(name, given.ipv4, interfaces, radio, _password(asks, str(radio["security"])))
+
+
+def asked_fleet() -> Fleet | None:
+    """Ask which fleet to join, if any, as long as the answer is no fleet's card."""
+    while is_at_a_terminal():
+        text = click.prompt(
+            "Card of the fleet to join (meshsec-fleet1:..., empty: none)", default="", show_default=False
+        )
+        try:
+            return parse_fleet(text) if text else None
+        except FleetError as error:
+            click.echo(error)
+    return None
 
 
 def _asked(asks: bool, option: str, question: str, default: str | None = None) -> str:

@@ -165,6 +165,12 @@ def _print_node(view: Mapping[str, Any]) -> None:
     for one in view["bypass"]:
         what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
         print_prose(f"In the clear by the policy: {what} ({one['reason']})", "yellow")
+    for one in view["joining"]:
+        print_prose(
+            f"Waiting for approval by the fleet {one['fleet']}: read these six words to its operator: "
+            f"{' '.join(one['words'])}",
+            "yellow",
+        )
     _print_networks(view)
     for problem in view["problems"]:
         print_prose(f"Problem: {problem}", "red")

@@ -70,6 +70,30 @@ def test_a_card_that_no_joined_fleet_has_signed_is_refused(directory: Path) -> N
     assert in_force(directory) == {}
 
 
+def admit(directory: Path, own: Card, member: Card, by: Ed25519PrivateKey = KEY) -> bool:
+    """Admit this node, and a member that ``by`` has signed."""
+    return store.admit(directory, fleets.sign_card(KEY, own, 1).octets, [fleets.sign_card(by, member, 1).octets], [OWN])
+
+
+def test_a_new_node_is_admitted_together_with_its_first_peer(directory: Path) -> None:
+    assert admit(directory, OWN, BOAT)
+    signed = store.read(directory).memberships[FLEET.public_key].of(OWN)
+    assert signed is not None
+    assert in_force(directory) == {"boat": BOAT}
+    assert not admit(directory, OWN, BOAT), "nothing is new"
+    assert admit(directory, OWN, SHIP), "a member that has nobody else learns of another"
+    assert store.read(directory).memberships[FLEET.public_key].of(OWN) == signed
+
+
+def test_a_node_is_not_admitted_by_what_others_signed_or_for_another_key(directory: Path) -> None:
+    with pytest.raises(TrustStoreError, match="with another key than this node's"):
+        admit(directory, SHIP, BOAT)
+    with pytest.raises(TrustStoreError, match="of a fleet with the key"):
+        admit(directory, OWN, BOAT, by=OTHER_KEY)
+    assert store.read(directory).memberships[FLEET.public_key].owns == ()
+    assert in_force(directory) == {}
+
+
 def test_a_key_that_the_list_revokes_is_removed_and_not_taken_again(directory: Path) -> None:
     take(directory, BOAT)
     take(directory, SHIP)

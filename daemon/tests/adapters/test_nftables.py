@@ -18,9 +18,11 @@ from pyroute2 import netns
 from meshsec.adapters.kernel import netlink
 from meshsec.adapters.kernel.nft import RulesError
 from meshsec.adapters.kernel.nftables import BLOCK_PRIORITY, Nftables, rewriting_chains
+from meshsec.adapters.sockets.join_datagrams import join_datagrams
 from meshsec.core.channels.nft_rules import TABLE, render
 from meshsec.core.ike import guard
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
+from meshsec.core.trust.joining import PORT as JOIN_PORT
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.model import EspBackend, Perimeter, RulesSpec, UnknownNodes
 from meshsec.core.values.networks import BehindNodes, Speaker
@@ -209,6 +211,49 @@ def test_only_root_sends_ike(backend: EspBackend, wire: Wire) -> None:
         with listening(wire.other, target, 4500) as heard:
             sendto(OWN, target, 4500, 4500, uid=65534)
             assert not received(heard, SILENCE)
+
+
+@pytest.mark.parametrize("target", [STRANGER, PEER, LOCATOR])
+def test_only_root_asks_to_join_from_its_port_and_only_where_there_is_a_fleet(target: IPv6Address, wire: Wire) -> None:
+    wire.apply(replace(SPEC, joins=True))
+    assert wire.arrives(OWN, target, JOIN_PORT, source_port=JOIN_PORT)
+    assert wire.comes_in(target, OWN, JOIN_PORT, source_port=JOIN_PORT)
+    assert wire.counters() == {}
+    with listening(wire.other, target, JOIN_PORT) as heard:
+        sendto(OWN, target, JOIN_PORT, JOIN_PORT, uid=NOBODY)
+        assert not received(heard, SILENCE)
+    assert wire.keeps_in(OWN, target, JOIN_PORT, source_port=JOIN_PORT + 1)
+    assert wire.keeps_in(OWN, target, JOIN_PORT + 1, source_port=JOIN_PORT)
+    assert wire.keeps_out(target, OWN, JOIN_PORT, source_port=JOIN_PORT + 1)
+    for closed in (SPEC, replace(SPEC, joins=True, barred=frozenset({target}))):
+        wire.apply(closed)
+        assert wire.keeps_in(OWN, target, JOIN_PORT, source_port=JOIN_PORT)
+        assert wire.keeps_out(target, OWN, JOIN_PORT, source_port=JOIN_PORT)
+
+
+@pytest.mark.parametrize("backend", EspBackend)
+def test_a_new_node_and_the_member_that_trusts_it_already_talk(backend: EspBackend, wire: Wire) -> None:
+    """Of the kernel's policies against peers the socket has exceptions, and nothing else has."""
+    wire.apply(replace(SPEC, backend=backend, joins=True))
+    if backend is EspBackend.KERNEL:
+        assert wire.keeps_in(OWN, PEER, JOIN_PORT, source_port=JOIN_PORT)
+        assert wire.keeps_out(PEER, OWN, JOIN_PORT, source_port=JOIN_PORT)
+    assert asyncio.run(_greeted(wire.other)) == [(PEER, b"user data")]
+
+
+async def _greeted(other: str) -> list[tuple[IPv6Address, bytes]]:
+    """Send a datagram to the peer, and return what comes in after the peer has heard it."""
+    came: asyncio.Queue[tuple[IPv6Address, bytes]] = asyncio.Queue()
+    opened = await join_datagrams(OWN, lambda *one: came.put_nowait(one))
+    try:
+        with listening(other, PEER, JOIN_PORT) as heard:
+            opened.send(PEER, b"user data")
+            assert await asyncio.to_thread(received, heard)
+        within(other, lambda: sendto(PEER, OWN, JOIN_PORT, JOIN_PORT + 1))
+        within(other, lambda: sendto(PEER, OWN, JOIN_PORT, JOIN_PORT))
+        return [await asyncio.wait_for(came.get(), PATIENCE)]
+    finally:
+        opened.close()
 
 
 def begins(

@@ -15,14 +15,19 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters import systemd
 from meshsec.adapters.files import credential
+from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.adapters.sockets.control import ControlServer
+from meshsec.cli import fleet_options as shown
 from meshsec.cli import main, setup, up_answers
 from meshsec.cli import up as command
+from meshsec.core.trust.fleets import Fleet, fleet_text
+from meshsec.core.trust.identity import raw_public_key
 from namespaces import ip, new_namespace
 
 RADIO = Interface("wlan1", wireless=True, has_default_route=False, up=False)
@@ -116,7 +121,7 @@ def up(config: Path, calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def run(*arguments: str, typed: str | None = None) -> Result:
         monkeypatch.setattr(up_answers, "is_at_a_terminal", lambda: typed is not None)
         places = ["--config", str(config), "--socket", str(tmp_path / "control.sock")]
-        return CliRunner().invoke(main, [*places, "up", *arguments], input=typed)
+        return CliRunner().invoke(main, [*places, "up", *arguments], input=typed and f"{typed}\n")  # no fleet
 
     return run
 
@@ -134,6 +139,33 @@ def said(result: Result) -> str:
     """Return all that a failed command printed."""
     assert result.exit_code != 0
     return result.output + result.stderr
+
+
+FLEET_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+FLEET = Fleet("rescue", raw_public_key(FLEET_KEY.public_key()))
+
+
+def test_a_fleet_is_joined_by_its_card_alone(up: Up, config: Path, calls: Path, meshsecd: None) -> None:
+    done = up(*BY_CABLE, "--join", fleet_text(FLEET))
+    assert "alpha asks the fleet rescue over the mesh" in done.stdout
+    assert shown.spoken(FLEET) in done.stdout
+    joined = store.read(config.parent / "peers").memberships
+    assert joined[FLEET.public_key].owns == ()
+    assert up("--join", fleet_text(FLEET)).exit_code == 0
+    assert store.read(config.parent / "peers").memberships == joined
+
+
+def test_a_text_that_is_no_fleets_card_is_refused_before_anything_is_written(up: Up, config: Path, calls: Path) -> None:
+    assert "a fleet's card begins with 'meshsec-fleet1:'" in said(up(*BY_CABLE, "--join", "police random"))
+    assert not config.exists()
+
+
+def test_at_a_terminal_a_fleet_is_asked_for_until_the_answer_is_one(
+    up: Up, config: Path, calls: Path, meshsecd: None
+) -> None:
+    done = up(*BY_CABLE, typed=f"police\n{fleet_text(FLEET)}")
+    assert "a fleet's card begins with" in done.stdout
+    assert FLEET.public_key in store.read(config.parent / "peers").memberships
 
 
 def test_options_make_a_node_that_runs(up: Up, config: Path, calls: Path, meshsecd: None) -> None:

@@ -1,1 +1,1 @@
-"""Our own sockets: the control socket, the fleets' exchange, systemd's notifications, marked user data."""
+"""Our own sockets: control socket, fleets' exchange, requests to join, systemd's notifications, marked user data."""

@@ -8,6 +8,7 @@ from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.files.mode_store import ModeStoreError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import scheduling_facts
+from meshsec.agent.control.join_requests import JoinMethods
 from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.peer_requests import PeerRequests
@@ -37,6 +38,7 @@ class Requests:
             "watch": self._watch,
             **PeerRequests(sides).methods,
             **page.methods,
+            **JoinMethods(sides).methods,
             "renegotiate": self._renegotiate,
             "reload": self._reload,
         }

@@ -13,6 +13,7 @@ from meshsec.agent.sides.gateway_watch import GatewayWatch
 from meshsec.agent.sides.ike import IkeSide
 from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.islands import IslandsSide
+from meshsec.agent.sides.joining import JoiningSide
 from meshsec.agent.sides.kernel import KernelSide
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
@@ -35,6 +36,7 @@ class Sides:
     trust: Trust
     names: NamesSide
     fleet: FleetSide
+    joining: JoiningSide
     ike: IkeSide
     ports: IkePorts
     routing: Routing

@@ -7,7 +7,7 @@ from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import drift, facts, scheduling_facts
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.sides import Sides
-from meshsec.agent.sides import access_view, fleet
+from meshsec.agent.sides import access_view, fleet, joining_view
 from meshsec.core.channels.situation import Situation
 from meshsec.core.explain import doctor, network_sentences, views
 from meshsec.core.explain.islands_view import sentences
@@ -56,7 +56,7 @@ class ViewRequests:
         ]
         known = filter(None, problems), sides.left_out(), sides.gateway.view()
         shown = views.status(sides.driver.engine, self._now, *known)
-        return {**shown, "links": sides.islands.view(self._now)}
+        return {**shown, "links": sides.islands.view(self._now), "joining": joining_view.standing(sides.joining)}
 
     async def _past_networks(self) -> list[str]:
         try:
@@ -136,6 +136,7 @@ class ViewRequests:
             checks += [
                 *fleet.checks(self._sides.trust),
                 *self._sides.fleet.checks(),
+                *joining_view.checks(self._sides.joining),
                 *access_view.checks(self._sides.access),
             ]
             return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])

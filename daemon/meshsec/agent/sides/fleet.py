@@ -103,7 +103,7 @@ class FleetSide:
         """Set once there is, or was, a fleet, so that peers may connect."""
         self._loop = asyncio.get_running_loop()
         self._server = exchange.ExchangeServer(lambda: self._holdings, self._admits, self._take)
-        trust.on_fleets = self._follow_store
+        trust.on_fleets.append(self._follow_store)
 
     async def run(self) -> None:
         """Run until cancelled. Exchanges begin even if this node cannot listen, because another program may use its

@@ -68,10 +68,11 @@ class Trust:
         """The fleets of this node at the last reading."""
         self._listed: frozenset[str] = frozenset()
         """Fingerprints that the fleets' lists revoked when all lists were readable last."""
-        self.on_fleets: Callable[[Joined], None] = lambda _: None
+        self.on_fleets: list[Callable[[Joined], None]] = []
         """Called with the fleets after each reading."""
         self.on_peers: Callable[[Iterable[Peer]], None] = lambda _: None
         """Called with the peers in force after each reading, and when what they may claim has changed."""
+        self._joins = False
         self.problems: tuple[str, ...] = ()
         """Problems of the trust store, for status and doctor."""
 
@@ -91,7 +92,7 @@ class Trust:
             try:
                 found = await asyncio.to_thread(trust_store.read, self._directory, self._own)
             except trust_store.TrustStoreError as error:
-                self._tell_problems((str(error),))
+                self._tell_problems((str(error),), joins=self._joins)
                 return self.problems
             if not found.joined.unclear:
                 self._listed = frozenset(found.joined.revoked())
@@ -99,12 +100,14 @@ class Trust:
             kept = roster.kept(self._read, found.refused(), revoked)
             self._tell_problems(
                 tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in found.problems),
+                joins=bool(found.joined.memberships),
             )
             self._read = roster.trusted(found.roster.peers, revoked) | kept
             self._around = await self._look()
             self._apply(believed(self._read, self._own, self._around))
             self.joined = found.joined
-            self.on_fleets(found.joined)
+            for follow in self.on_fleets:
+                follow(found.joined)
             return self.problems
 
     async def look_around(self) -> None:
@@ -120,13 +123,13 @@ class Trust:
         """Return the IPv4 addresses that are not used, with the reason, for status and doctor."""
         return tuple(f"{peer.name}: {peer.ipv4_doubt}" for peer in self.peers.values() if peer.ipv4_doubt)
 
-    def _tell_problems(self, problems: tuple[str, ...]) -> None:
+    def _tell_problems(self, problems: tuple[str, ...], *, joins: bool) -> None:
         for problem in problems:
             if problem not in self.problems:
                 _log.warning("trust store: %s", problem)
-        if problems != self.problems:
-            self._post(TrustStoreRead(problems))
-        self.problems = problems
+        if (problems, joins) != (self.problems, self._joins):
+            self._post(TrustStoreRead(problems, joins))
+        self.problems, self._joins = problems, joins
 
     def _apply(self, peers: dict[str, Peer]) -> None:
         before = {peer.key: peer for peer in self.peers.values()}
@@ -202,6 +205,16 @@ class Trust:
             if taken:
                 await self.reload()
         return taken
+
+    async def admit(self, own: bytes, members: Sequence[bytes]) -> bool:
+        """Save this node's own signed card, and those of members. Return whether any was new.
+
+        Raises ``TrustStoreError`` unless fleets that this node has joined signed them all.
+        """
+        admitted = await self._changed(fleets.admit, self._directory, own, members, self.own)
+        if admitted:
+            await self.reload()
+        return admitted
 
     async def unrevoke(self, fingerprint: str) -> None:
         """Allow a key to be trusted again. Raises ``TrustStoreError``."""

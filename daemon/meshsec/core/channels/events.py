@@ -30,6 +30,8 @@ class TrustStoreRead:
     """What is wrong with the trust store changed; without problems its peers are all there are."""
 
     problems: tuple[str, ...]
+    joins: bool = False
+    """This node has a fleet."""
 
 
 @dataclass(frozen=True, slots=True)

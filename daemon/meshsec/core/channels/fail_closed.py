@@ -41,6 +41,8 @@ class FailClosed:
         """The rules in the kernel as last applied or read back; None when there are none or others."""
         self.trust_problems: tuple[str, ...] = ()
         """What is wrong with the trust store."""
+        self.joins = False
+        """This node has a fleet, whose members take requests to join it."""
         self._node, self._backend, self._policy, self._device = node, backend, policy, overlay_device
         self._channels = channels
         self._kept: set[Address] = set()
@@ -134,7 +136,7 @@ class FailClosed:
         rules = rules_spec(self._node, self._kept | trusted, locators, self._backend, self._policy)
         barred = frozenset[Address]().union(*self._barred.values()) - trusted
         behind = self.networks.behind(self._cards_by_peer())
-        rules = replace(rules, barred=barred, behind=behind, joints=self.joints())
+        rules = replace(rules, barred=barred, behind=behind, joints=self.joints(), joins=self.joins)
         return with_overlay(rules, self._device, (card.address for card in cards))
 
     def joints(self) -> tuple[Joint, ...]:

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network
 
 from meshsec.core.access.messages import PORT as ACCESS_PORT
-from meshsec.core.channels import nft_islands, nft_networks
+from meshsec.core.channels import nft_islands, nft_joining, nft_networks
 from meshsec.core.channels.nft_text import chain, hooked, prefixes, set_of, sorted4, sorted6
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.values.bypass import Bypass
@@ -191,6 +191,7 @@ def _input(spec: RulesSpec) -> list[str]:
         'iifname "lo" accept',
         *_barred(spec.backend, "saddr", "barred_in", _IKE),
         *nft_islands.arriving(spec),
+        *nft_joining.arriving(spec),
         *nft_networks.arriving(spec),
         *_overlay(spec, "iifname", "saddr", "overlay_in"),
         *([f'iifname "{TUN_DEVICE}" accept'] if spec.backend is EspBackend.LIBIPSEC else kernel),
@@ -298,6 +299,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
         *nft_islands.leaving(spec),
         *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in (*_FLEET_BEGUN, _ACCESS)),
         *_barred(spec.backend, "daddr", "barred_out", _IKE_OUT),
+        *nft_joining.leaving(spec),
         *nft_networks.closed(spec),
         *_overlay(spec, "oifname", "daddr", "overlay_out"),
         *([f'oifname "{TUN_DEVICE}" accept'] if spec.backend is EspBackend.LIBIPSEC else kernel),
@@ -331,9 +333,8 @@ def _needed_on_link() -> list[str]:
 
 
 def _strangers(spec: RulesSpec, direction: str) -> list[str]:
-    if spec.unknown_nodes is UnknownNodes.DROP:
-        return []
-    return [f"ip6 {direction} @mesh6 accept", f"ip {direction} @mesh4 accept"]
+    opened = [f"ip6 {direction} @mesh6 accept", f"ip {direction} @mesh4 accept"]
+    return opened if spec.unknown_nodes is UnknownNodes.ALLOW else []
 
 
 def _named(name: str, networks: Iterable[Network]) -> list[str]:

@@ -48,7 +48,8 @@ def peer_removed(known: Situation, event: PeerRemoved) -> None:
 
 
 def trust_store_read(known: Situation, event: TrustStoreRead) -> None:
-    """Take what is wrong with the trust store."""
+    """Take what is wrong with the trust store, and whether there is a fleet."""
+    known.rules.joins = event.joins
     known.rules.doubts(event.problems)
 
 

@@ -47,6 +47,7 @@ def status(
         "own_networks": [str(one) for one in engine.known.networks.own],
         "gateway": gateway or NO_GATEWAY,
         "links": [],
+        "joining": [],
         "networks": networks(engine.known),
         "peers": [_peer(engine, channel, now) for channel in engine.known.channels()],
     }

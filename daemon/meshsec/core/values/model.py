@@ -321,6 +321,8 @@ class RulesSpec:
     joints: tuple[Joint, ...] = ()
     """The paths of links over the internet to those who are trusted now."""
     behind: BehindNodes = field(default_factory=BehindNodes)
+    joins: bool = False
+    """This node has a fleet, so that it asks to join and takes requests to join (ADR 0070)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from meshsec.core.values.model import Network, Route
+from meshsec.core.values.model import Address, Network, Route
 
 MAX_STRANGERS = 16384
 """Routes to destinations that are no peer's: about 5 MB."""
@@ -71,6 +71,11 @@ class RouteTable:
             self.put(route)
         changed = {key for key in old.keys() | self._peers.keys() if old.get(key) != self._peers.get(key)}
         return {name for key in changed for name in self._owners[key]}
+
+    def next_hop(self, destination: Network) -> Address | None:
+        """Return the neighbour through which a destination is reached, be it a peer's or a stranger's."""
+        route = self._peers.get(destination) or self._strangers.get(destination)
+        return route.next_hop if route else None
 
     def to(self, destination: Network) -> Route | None:
         """Return the route to a peer's end point."""

@@ -66,6 +66,24 @@ def join(directory: Path, fleet: Fleet, own_text: str, own: Sequence[Card]) -> M
     return membership
 
 
+def admit(directory: Path, own_octets: bytes, members: Sequence[bytes], own: Sequence[Card]) -> bool:
+    """Save this node's own signed card, if it has none of that fleet, and members' cards (ADR 0070).
+
+    Return whether any was new. Raises TrustStoreError unless fleets that this node has joined have signed them all.
+    """
+    known = read(directory)
+    try:
+        signed = fleets.read_card(own_octets, known.keys)
+        for member in members:
+            fleets.read_card(member, known.keys)
+    except FleetError as error:
+        raise TrustStoreError(str(error)) from error
+    is_new = known.memberships[signed.fleet].of(signed.card) is None
+    if is_new:
+        join(directory, known.memberships[signed.fleet].fleet, fleets.card_text(signed), own)
+    return bool(take_members(directory, members, own[0])) or is_new
+
+
 def leave(directory: Path, name: str) -> None:
     """Stop trusting everything that the fleet has signed, and forget the fleet. Raises TrustStoreError."""
     with place.locked(directory):

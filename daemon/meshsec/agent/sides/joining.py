@@ -1,0 +1,256 @@
+"""The side of the agent that joins a fleet over the mesh: as a new node that asks, and as a member that is asked.
+
+A new node has the fleet's key from its operator and no signed card (ADR 0070). It asks all nodes in reach until it is
+signed and has a protected channel. A member keeps the requests for its operator, and answers those whose card the fleet
+has signed by now.
+"""
+
+import asyncio
+import logging
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
+
+from meshsec.adapters.files import key_store
+from meshsec.adapters.files.key_store import KeyStoreError
+from meshsec.adapters.files.trust_store import TrustStoreError
+from meshsec.adapters.sockets.join_datagrams import JoinDatagrams, join_datagrams
+from meshsec.agent.sides.keys import Keys
+from meshsec.agent.sides.trust import Trust
+from meshsec.core.channels.channel import Channel
+from meshsec.core.channels.desired import host
+from meshsec.core.channels.lifecycle import State
+from meshsec.core.trust import joining
+from meshsec.core.trust.fleets import SignedCard
+from meshsec.core.trust.join_requests import Asking, JoinRequests, Kept
+from meshsec.core.trust.joining import Approval, Cookie, Cookies, JoinError, Receipt, Request, Standing
+from meshsec.core.trust.membership import Joined, Membership
+from meshsec.core.values.model import Address, Card
+from meshsec.core.values.routes import RouteTable
+
+NODES = IPv6Network("fc00::/7")
+"""Where the addresses and locators of nodes lie."""
+_LISTEN_AGAIN = 2.0
+_RULES_SECONDS = 10.0
+_ADMIT_GAP = 0.5
+"""Seconds after an approval that proved nothing before the next one is looked at: somebody on the way makes them up."""
+_PUSHES = (0.0, 1.0, 3.0)
+"""Seconds after an approval at which the new node is told of it; later it asks by itself."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the side needs to know of the node."""
+
+    own: Card
+    here: IPv6Address
+    """This node's address that the router announces: where its IKE runs, too."""
+    keys: Keys
+    routes: RouteTable
+    rules_in_force: Callable[[float], Awaitable[bool]]
+    """Waits for as many seconds until the wanted fail-closed rules are in force."""
+    spawn: Callable[[Coroutine[None, None, None]], object]
+
+
+class JoiningSide:
+    """Ask and answer. Without a fleet this does nothing and does not listen."""
+
+    def __init__(self, around: Surroundings, trust: Trust) -> None:
+        self._around, self.trust = around, trust
+        self.own = around.own
+        self._loop = asyncio.get_running_loop()
+        self._cookies = Cookies(secrets.token_bytes(32))
+        self.requests = JoinRequests(random.random)
+        self.asking = Asking()
+        self._signed: dict[tuple[bytes, IPv6Address], bytes] = {}
+        """The signed cards of members by fleet and address."""
+        self._is_lonely = True
+        """No channel is protected."""
+        self._is_admitting = False
+        self._fleets = asyncio.Event()
+        """Set once there is, or was, a fleet."""
+        self._socket: JoinDatagrams | None = None
+        self.problem = ""
+        """Why nobody can ask this node; empty if all can, or there is no fleet."""
+        trust.on_fleets.append(self._follow_store)
+
+    # --- what changes around it ---
+
+    def _follow_store(self, joined: Joined) -> None:
+        self._signed = {
+            (one.fleet, address): one.octets
+            for one in joined.current().values()
+            for address in (one.card.address, one.card.locator)
+        }
+        revoked = joined.revoked()
+        self.requests.drop(lambda one: self._is_settled(one, revoked))
+        if joined.memberships:
+            self._fleets.set()
+
+    def _is_settled(self, kept: Kept, revoked: Iterable[str]) -> bool:
+        signed = (kept.fleet, kept.sender) in self._signed
+        return signed or kept.fleet not in self.trust.joined.memberships or kept.card.fingerprint.hex() in revoked
+
+    def follow(self, channels: Iterable[Channel]) -> None:
+        """Update whether any peer is in reach, after each of the engine's turns."""
+        self._is_lonely = not any(channel.state is State.PROTECTED for channel in channels)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        await self._fleets.wait()
+        while self._socket is None:
+            await self._listen()
+        await self._around.rules_in_force(_RULES_SECONDS)  # else the first request would be lost
+        try:
+            while True:
+                due = self._ask()
+                await asyncio.sleep(due - self._loop.time())
+        finally:
+            self._socket.close()
+
+    async def _listen(self) -> None:
+        try:
+            self._socket = await join_datagrams(self._around.here, self._heard)
+            self.problem = ""
+        except OSError as error:
+            problem = f"UDP port {joining.PORT} of {self._around.here}: {error.strerror or error}"
+            if problem != self.problem:
+                _log.warning("requests to join: %s", problem)
+            self.problem = problem
+            await asyncio.sleep(_LISTEN_AGAIN)
+
+    # --- as a new node ---
+
+    def waiting(self) -> list[Membership]:
+        """Return the fleets whose operator has to approve this node."""
+        return [one for one in self.trust.joined.memberships.values() if one.of(self.own) is None]
+
+    def _asked_fleets(self) -> Sequence[Membership]:
+        """Return the fleets to ask for: all, where a member has nobody to learn from."""
+        return [*self.trust.joined.memberships.values()] if self._is_lonely else self.waiting()
+
+    def _ask(self) -> float:
+        """Ask the next node, if there is something to ask for. Return the time of the next look."""
+        now = self._loop.time()
+        asked = self._asked_fleets()
+        if not asked:
+            return now + 1.0
+        address, due = self.asking.next(self._reachable(), now)
+        if address is not None:
+            self._send_requests(address)
+        return due
+
+    def _reachable(self) -> list[IPv6Address]:
+        """Return the addresses of nodes to which there is a route, the nearest first."""
+        found = {
+            address: route.hops
+            for route in self._around.routes
+            if isinstance(address := route.destination.network_address, IPv6Address)
+            and route.destination.prefixlen == address.max_prefixlen
+            and route.originator in {None, address}
+            and address in NODES
+        }
+        return sorted(found, key=lambda address: (found[address], address))
+
+    def _send_requests(self, address: IPv6Address) -> None:
+        try:
+            key = key_store.load(self._around.keys.path).private
+        except KeyStoreError as error:
+            _log.debug("requests to join: %s", error)
+            return
+        for one in self._asked_fleets():
+            cookie = self.asking.cookie_for(address)
+            self._send(address, joining.request(key, self.own, one.fleet.public_key, cookie))
+
+    def _send(self, address: IPv6Address, octets: bytes) -> None:
+        if self._socket is not None:
+            self._socket.send(address, octets)
+
+    # --- what comes ---
+
+    def _heard(self, sender: IPv6Address, octets: bytes) -> None:
+        try:
+            message = joining.decode(octets)
+            now = self._loop.time()
+            match message:
+                case Request():
+                    self._take_request(sender, message, now)
+                case Cookie():
+                    if self.asking.heard_cookie(sender, message.cookie, now):
+                        self._send_requests(sender)
+                case Receipt() if self.asking.is_answer(sender, message.cookie):
+                    self.asking.heard_receipt(sender, message.standing, now)
+                case Approval() if self.asking.is_answer(sender, message.cookie) and not self._is_admitting:
+                    self._is_admitting = True
+                    self._around.spawn(self._admit(message))
+        except JoinError as error:
+            _log.debug("requests to join: from %s: %s", sender, error)
+
+    async def _admit(self, said: Approval) -> None:
+        """Take what a fleet that the operator named has signed. The sender proves nothing."""
+        try:
+            if not await self.trust.admit(said.own, [said.member]):
+                await asyncio.sleep(_ADMIT_GAP)
+        except TrustStoreError as error:
+            _log.debug("requests to join: an approval is refused: %s", error)
+            await asyncio.sleep(_ADMIT_GAP)
+        finally:
+            self._is_admitting = False
+
+    # --- as a member ---
+
+    def _take_request(self, sender: IPv6Address, said: Request, now: float) -> None:
+        via = self._around.routes.next_hop(host(sender))
+        if via is None or self._own_signed(said.fleet) is None or sender == self._around.here:
+            return
+        if not self._cookies.hold(said.cookie, sender, now):
+            self._send(sender, joining.encode(Cookie(self._cookies.of(sender, now))))
+        elif (said.fleet, sender) in self._signed:
+            self._send_approval(said.fleet, sender, said.cookie)
+        else:
+            self._keep(sender, said, via, now)
+
+    def _own_signed(self, fleet: bytes) -> bytes | None:
+        """Return this node's own signed card; None unless it is a member in good standing."""
+        joined = self.trust.joined
+        membership = joined.memberships.get(fleet)
+        signed = membership.of(self.own) if membership and not membership.damaged else None
+        if signed is None or joined.late(signed) or self.own.fingerprint.hex() in joined.revoked():
+            return None
+        return signed.octets
+
+    def _keep(self, sender: IPv6Address, said: Request, via: Address, now: float) -> None:
+        card = self.requests.known(said, sender)
+        if card is None:
+            if not self.requests.may_check(via, now):
+                return
+            card = joining.checked_card(said, sender)
+            if card.fingerprint.hex() in self.trust.joined.revoked():
+                return
+        if self.requests.is_refused(card):
+            self._send(sender, joining.encode(Receipt(said.cookie, Standing.REFUSED)))
+        else:
+            self.requests.put(said, card, sender, via, now)
+            self._send(sender, joining.encode(Receipt(said.cookie, Standing.WAITING)))
+
+    def _send_approval(self, fleet: bytes, address: IPv6Address, cookie: bytes) -> None:
+        own, signed = self._own_signed(fleet), self._signed.get((fleet, address))
+        if own is not None and signed is not None:
+            self._send(address, joining.encode(Approval(cookie, signed, own)))
+
+    async def approve(self, signed: SignedCard) -> None:
+        """Take a signed card and tell its node at once. Raises TrustStoreError if the card cannot be saved."""
+        self.requests.allow(signed.card.fingerprint)
+        if signed.card.public_key == self.own.public_key:
+            await self.trust.admit(signed.octets, [])
+            return
+        waiting = list(self.requests)
+        await self.trust.take([], [signed.octets])
+        for one in waiting:
+            if self._signed.get((one.fleet, one.sender)) == signed.octets:
+                for seconds in _PUSHES:
+                    self._loop.call_later(seconds, self._send_approval, one.fleet, one.sender, one.cookie)

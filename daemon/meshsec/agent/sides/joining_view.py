@@ -1,0 +1,92 @@
+"""What people are shown of joining: who asks this node's fleets, and what this node waits for itself (ADR 0070)."""
+
+import asyncio
+from typing import Any
+
+from mnemonic import Mnemonic
+
+from meshsec.agent.sides.joining import JoiningSide
+from meshsec.core.explain.findings import Check, Level
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fingerprint_words, joining
+from meshsec.core.trust.joining import Standing
+from meshsec.core.values.model import Card
+
+
+def requests(side: JoiningSide) -> list[dict[str, Any]]:
+    """Return the requests for the operator: this node's own, then those that have waited longest."""
+    now = asyncio.get_running_loop().time()
+    side.requests.expire(now)
+    own = [_request(side, one.fleet.public_key, side.own) for one in side.waiting()]
+    kept = sorted(side.requests, key=lambda one: one.first_at)
+    return own + [
+        _request(side, one.fleet, one.card)
+        | {"via": str(one.via), "waiting": round(now - one.first_at), "seen": round(now - one.last_at)}
+        for one in kept
+    ]
+
+
+def _request(side: JoiningSide, fleet: bytes, card: Card) -> dict[str, Any]:
+    return {
+        "fleet": side.trust.joined.memberships[fleet].fleet.name,
+        "fleet_key": fleet.hex(),
+        "name": card.name,
+        "address": str(card.address),
+        "card": cards.render(card),
+        "fingerprint": card.fingerprint.hex(),
+        "words": _words(card),
+        "networks": [str(one) for one in card.networks],
+        "via": None,
+        "waiting": 0,
+        "seen": 0,
+        "namesake": _namesake(side, card),
+    }
+
+
+def _namesake(side: JoiningSide, card: Card) -> str | None:
+    """Return the address of another node that has the name on the card: this node, or a peer."""
+    others = {side.own.address: {side.own.name}}
+    others |= {peer.card.address: {peer.name, peer.card.name} for peer in side.trust.peers.values()}
+    found = (address for address, names in others.items() if card.name in names and address != card.address)
+    return next(map(str, found), None)
+
+
+def standing(side: JoiningSide) -> list[dict[str, Any]]:
+    """Return what this node waits for, for status."""
+    said = list(side.asking.standings(asyncio.get_running_loop().time()))
+    return [
+        {
+            "fleet": one.fleet.name,
+            "words": _words(side.own),
+            "kept_by": said.count(Standing.WAITING),
+            "refused_by": said.count(Standing.REFUSED),
+        }
+        for one in side.waiting()
+    ]
+
+
+def checks(side: JoiningSide) -> list[Check]:
+    """Return doctor's checks: what this node waits for, and who waits for its operator."""
+    found = [Check(f"joining {one['fleet']}", Level.WARN, _told(one), _READ_WORDS) for one in standing(side)]
+    if side.problem:
+        fix = f"`ss -lunp 'sport = :{joining.PORT}'` names the program that has it, `kill PID` ends it"
+        found.append(Check("join port", Level.WARN, side.problem, fix))
+    if waiting := sorted(one.card.name for one in side.requests):
+        found.append(Check("join requests", Level.OK, f"{len(waiting)} wait: {', '.join(waiting)}", _APPROVE))
+    return found
+
+
+def _words(card: Card) -> list[str]:
+    return list(fingerprint_words.spoken(card.fingerprint, Mnemonic("english").wordlist))
+
+
+def _told(one: dict[str, Any]) -> str:
+    refused = f" ({one['refused_by']} of its members say that it was refused)" if one["refused_by"] else ""
+    return (
+        f"this node waits for approval by the fleet {one['fleet']}{refused}; members in reach that have its request: "
+        f"{one['kept_by']}; its six words: {' '.join(one['words'])}"
+    )
+
+
+_READ_WORDS = "read the six words to the fleet's operator, for `meshsec fleet approve`"
+_APPROVE = "`meshsec fleet requests` shows them, `meshsec fleet approve` lets one join, `meshsec fleet refuse` none"

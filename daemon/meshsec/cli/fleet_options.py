@@ -1,0 +1,66 @@
+"""What the commands of a fleet's operator share: where the fleet's key is, and signing with it."""
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from meshsec import files
+from meshsec.adapters.files import fleet_key
+from meshsec.cli import cards as shown
+from meshsec.core.trust import fingerprint_words, fleets
+from meshsec.core.trust.fleets import Fleet, SignedCard
+from meshsec.core.values.model import Card
+
+DAY = 86400
+_PASSPHRASE_LIMIT = 4096
+"""Characters."""
+
+directory = click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="MESHSEC_FLEET",
+    default=Path("~/.meshsec-fleet"),
+    show_default=True,
+    show_envvar=True,
+    callback=lambda _ctx, _param, value: value.expanduser(),
+    help="Where the fleet's key is.",
+)
+passphrase = click.option(
+    "--passphrase-stdin", is_flag=True, help="Read the key's passphrase from standard input instead of asking."
+)
+
+
+def load_key(path: Path, passphrase_stdin: bool) -> Ed25519PrivateKey:
+    """Return the fleet's key, after asking for its passphrase if it has one. Raises FleetKeyError."""
+    asked = partial(click.prompt, "Passphrase", hide_input=True, err=True)
+    return fleet_key.load(path, _passphrase_line if passphrase_stdin else asked)
+
+
+def signed_card(path: Path, passphrase_stdin: bool, card: Card, days: int = 0) -> SignedCard:
+    """Sign a card for ``days``, or for ever. Raises ClickException if its key is revoked."""
+    listed = fleet_key.trust_list(path)
+    if listed and card.fingerprint in listed.revoked:
+        raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {card.fingerprint.hex()}`")
+    now = int(time.time())
+    return fleets.sign_card(load_key(path, passphrase_stdin), card, now, now + days * DAY if days else 0)
+
+
+def spoken(known: Fleet) -> str:
+    """Return the words by which two people compare the key of a fleet."""
+    return " ".join(fingerprint_words.spoken(known.fingerprint, shown.wordlist()))
+
+
+def text_of(given: str) -> str:
+    """Return an argument that is a text, '@FILE', or '-' for standard input."""
+    limit = fleets.TEXT_MAX + fleets.MEMBERS_MAX * 512
+    if given == "-":
+        return sys.stdin.read(limit)
+    return files.read(Path(given[1:]), limit) if given.startswith("@") else given
+
+
+def _passphrase_line() -> str:
+    return sys.stdin.readline(_PASSPHRASE_LIMIT).rstrip("\n")

@@ -1,0 +1,209 @@
+"""What strangers send to the port for requests to join gets them nothing, and keeps no genuine request out."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from meshsec.adapters.files import key_store
+from meshsec.core.trust import card as cards
+from meshsec.core.trust import fleets, joining
+from meshsec.core.trust.joining import NO_COOKIE, PORT, Approval, Cookie, Message, Receipt, Request
+from meshsec.core.values.model import Card
+from tests.lab.basics.waiting import wait_until
+from tests.lab.lab import Lab
+from tests.lab.net import namespaces
+from tests.lab.net.topology import line, names
+from tests.lab.node.node import Node
+from tests.lab.node.office import Office
+from tests.scenarios.expectations import states
+
+IPV6_FREEBIND = 78
+"""Lets a socket send from an address that the node does not have (ipv6(7))."""
+SILENCE = 1.0
+"""Seconds to wait for a datagram that must not come."""
+
+
+@dataclass
+class Hostile:
+    """The relay b, whose rules are gone: it sends and hears what it likes."""
+
+    lab: Lab
+    office: Office
+    sockets: list[socket.socket] = field(default_factory=list)
+
+    @property
+    def member(self) -> Node:
+        """Return a, which is a member."""
+        return self.lab["a"]
+
+    @property
+    def key(self) -> Ed25519PrivateKey:
+        """Return the key of b."""
+        return key_store.load(self.lab["b"].var / "node.key").private
+
+    def opened(self, source: str = "", port: int = PORT) -> socket.socket:
+        """Return a socket in b's namespace, by default at b's own address."""
+
+        def open_it() -> socket.socket:
+            made = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+            made.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)
+            made.bind((source or self.lab["b"].announced, port))
+            made.settimeout(SILENCE)
+            return made
+
+        self.sockets.append(namespaces.within(self.lab["b"].namespace, open_it))
+        return self.sockets[-1]
+
+    def asked(self, sender: socket.socket, octets: bytes) -> Message | None:
+        """Send a datagram to the member, and return its answer."""
+        sender.sendto(octets, (self.member.announced, PORT))
+        try:
+            while isinstance(said := joining.decode(sender.recv(2048)), Request):
+                continue  # the member has no peer, and asks, too
+        except TimeoutError:
+            return None
+        return said
+
+    def cookie(self, sender: socket.socket) -> bytes:
+        """Return the cookie that the member gives to this sender."""
+        said = self.asked(sender, self.request())
+        assert isinstance(said, Cookie), said
+        return said.cookie
+
+    def request(self, card: Card | None = None, cookie: bytes = NO_COOKIE) -> bytes:
+        """Return a request that b signs, with its own card or another."""
+        shown = card or cards.parse(self.lab["b"].card)
+        return joining.request(self.key, shown, self.office.fleet.public_key, cookie)
+
+
+@pytest.fixture
+def hostile() -> Iterator[Hostile]:
+    """Start a - b - c: a is a member of the fleet, b hostile, c new."""
+    with Lab("joining", line(names(3))) as lab:
+        office = Office()
+        made = Hostile(lab.set_up(), office)
+        a = lab["a"]
+        store_signed(a, office)
+        lab.start()
+        lab["b"].daemons.agent.kill()
+        lab["b"].run("nft", "flush", "ruleset")
+        a.wait_route(lab["c"])
+        lab["b"].wait_route(a)
+        yield made
+        for one in made.sockets:
+            one.close()
+
+
+def store_signed(node: Node, office: Office) -> None:
+    """Make a node a member."""
+    node.meshsec("fleet", "join", fleets.fleet_text(office.fleet), fleets.card_text(office.sign(node)))
+
+
+def requests(node: Node) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(node.meshsec("fleet", "requests", "--json").stdout)["requests"]
+    return found
+
+
+def test_only_a_request_that_is_fresh_and_signed_is_kept(hostile: Hostile) -> None:
+    """The control: b's own request is kept, and shown to have another node's name."""
+    a, c, sender = hostile.member, hostile.lab["c"], hostile.opened()
+    cookie, other = hostile.cookie(sender), cards.parse(c.card)
+    own = cards.parse(hostile.lab["b"].card)
+    assert hostile.asked(sender, b"") is None
+    assert hostile.asked(sender, bytes(1200)) is None
+    assert hostile.asked(sender, b"\2" + hostile.request(cookie=cookie)[1:]) is None, "another version"
+    assert hostile.asked(sender, hostile.request(cookie=cookie)[:-1] + b"\0") is None, "another signature"
+    assert hostile.asked(sender, hostile.request(other, cookie)) is None, "another node's card"
+    assert hostile.asked(hostile.opened(port=PORT + 1), hostile.request(cookie=cookie)) is None, "another port"
+    assert isinstance(hostile.asked(sender, hostile.request(cookie=bytes(15) + b"\1")), Cookie), "made up"
+    assert requests(a) == []
+    assert isinstance(hostile.asked(sender, hostile.request(replace(own, name="a"), cookie)), Receipt)
+    (kept,) = requests(a)
+    assert (kept["name"], kept["namesake"]) == ("a", a.address)
+
+
+def test_a_new_node_believes_no_fleet_but_the_one_that_it_was_given(hostile: Hostile) -> None:
+    """b answers first, with a signature of its own fleet. The control: the same with the true fleet's signature."""
+    b, c, strange = hostile.lab["b"], hostile.lab["c"], Office()
+    sender = hostile.opened()
+    c.meshsec("fleet", "join", fleets.fleet_text(hostile.office.fleet))
+
+    def say(message: Cookie | Approval) -> None:
+        sender.sendto(joining.encode(message), (c.announced, PORT))
+
+    assert said(sender, c).cookie == NO_COOKIE
+    say(Cookie(bytes([7]) * 16))
+    cookie = said(sender, c).cookie
+    for office, member in ((strange, strange), (hostile.office, strange), (strange, hostile.office)):
+        say(Approval(cookie, office.sign(c).octets, member.sign(b).octets))
+        time.sleep(SILENCE)
+        assert states(c) == {}
+        assert json.loads(c.meshsec("fleet", "status", "--json").stdout)["fleets"][0]["member"] is None
+    say(Approval(cookie, hostile.office.sign(c).octets, hostile.office.sign(b).octets))
+    c.wait_for("it trusts whom the fleet signed", lambda: "b" in states(c), 60)
+
+
+def said(sender: socket.socket, node: Node) -> Request:
+    """Return the next request of a node."""
+    sender.settimeout(90)
+    while True:
+        octets, (source, *_) = sender.recvfrom(2048)
+        found = joining.decode(octets)
+        if source == node.announced and isinstance(found, Request):
+            return found
+
+
+@contextmanager
+def flooded(hostile: Hostile, rate: int) -> Iterator[list[int]]:
+    """Send requests from invented addresses; yield the number of those that were sent."""
+    over, sent = threading.Event(), [0]
+    senders = [hostile.opened(f"fc66::{number:x}") for number in range(1, 65)]
+    octets, target = hostile.request(), (hostile.member.announced, PORT)
+
+    def keep_sending() -> None:
+        while not over.is_set():
+            for one in senders:
+                one.sendto(octets, target)
+            sent[0] += len(senders)
+            time.sleep(len(senders) / rate)
+
+    thread = threading.Thread(target=keep_sending, daemon=True)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        over.set()
+        thread.join()
+
+
+def resident(node: Node) -> int:
+    """Return the memory of a node's meshsecd in KiB."""
+    text = Path(f"/proc/{node.daemons.agent.pid}/status").read_text(encoding="ascii")
+    return int(text.partition("VmRSS:")[2].split()[0])
+
+
+def test_a_flood_of_requests_keeps_no_node_out_and_costs_no_memory(hostile: Hostile) -> None:
+    a, c = hostile.member, hostile.lab["c"]
+    before, lines = resident(a), len(a.daemons.agent.log.read_text().splitlines())
+    with flooded(hostile, 3000) as sent:
+        wait_until("the flood", lambda: sent[0] > 3000, [], 60)
+        c.meshsec("fleet", "join", fleets.fleet_text(hostile.office.fleet))
+        asked = time.monotonic()
+        a.wait_for("the request is here", lambda: [one for one in requests(a) if one["name"] == "c"], 300)
+        print(f"the request arrived after {time.monotonic() - asked:.1f} s and {sent[0]} forged ones")
+        answered = time.monotonic()
+        a.control.ask("ping")
+        assert time.monotonic() - answered < 2
+    assert [IPv6Address(one["address"]) for one in requests(a)] == [IPv6Address(c.address)]
+    assert resident(a) - before < 8192
+    assert len(a.daemons.agent.log.read_text().splitlines()) - lines < 10
