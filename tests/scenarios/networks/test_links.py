@@ -174,7 +174,11 @@ def test_a_node_that_is_not_trusted_gets_no_link(mesh: Islands) -> None:
     c.distrust(b)
     c.wait_for("no path", lambda: not mesh.paths("c", "b"), 60)
     b.wait_for("a refusal", lambda: mesh.link_problems("b"), 60)
-    assert not [sa for sa in c.charon.sas() if sa.peer.startswith("link:") and sa.installed]
+    c.wait_for(
+        "no SA of the link",
+        lambda: not [sa for sa in c.charon.sas() if sa.peer.startswith("link:") and sa.installed],
+        60,
+    )
     assert mesh.link_problems("c") == ["b is not trusted: `meshsec peer add b CARD`"]
     c.trust(b)
     mesh.wait_paths(0, 1)
