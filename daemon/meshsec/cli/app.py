@@ -48,6 +48,7 @@ COMMANDS = {
     "export": "export:export",
     "import": "importing:import_",
     "hosts": "hosts:hosts",
+    "help": "topics:help_",
     "version": "version:version",
 }
 """Module (below this package) and attribute of each command, in the order of use."""
