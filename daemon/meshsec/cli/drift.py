@@ -34,9 +34,9 @@ _PATIENCE = 60.0
 def drift(app: App, peer: str | None, as_json: bool) -> None:
     """Compare what runs on this node with what its policy says.
 
-    Connections and keys in the IKE daemon, SAs, XFRM states and policies, the fail-closed rules, this node's addresses,
-    and routes and announcements of networks; with PEER only what is that peer's. Nothing is changed. Exit code 3 when
-    something differs, or could not be looked at.
+    Connections and keys in the IKE daemon, SAs, XFRM states and policies, the fail-closed rules and meshsecd's other
+    tables, this node's addresses, and routes and announcements of networks; with PEER only what is that peer's. Nothing
+    is changed. Exit code 3 when something differs, or could not be looked at.
     """
     with Client(app.socket, _PATIENCE) as client:
         view = client.call("drift", {"peer": peer} if peer else {})
