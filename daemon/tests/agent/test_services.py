@@ -131,6 +131,30 @@ def test_what_is_no_message_changes_nothing() -> None:
     inside(work)
 
 
+def test_who_does_not_answer_is_asked_for_ever_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a real socket on the loopback device, which the socket that records then replaces."""
+    monkeypatch.setattr(module, "PERIOD", 0.01)
+
+    async def run() -> None:
+        world = World()
+        side = ServicesSide(IPv6Address("::1"), [OURS], world.driver.engine.known)
+        task = asyncio.create_task(side.run())
+        await soon(lambda: side._socket is not None)
+        opened, side._socket = side._socket, world.socket  # type: ignore[assignment]
+        world.side = side
+        world.reach()
+        await soon(lambda: len(world.socket.sent) > 4)
+        assert set(world.sent()) == {(N2, True)}
+        world.hear(N2)
+        await asyncio.sleep(0.05)
+        assert world.sent() == []
+        side._socket = opened
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(run())
+
+
 def test_who_has_not_answered_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GREET_AGAIN", 0.01)
 

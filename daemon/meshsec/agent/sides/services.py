@@ -1,7 +1,8 @@
 """The side of the agent that tells peers what this node offers, and keeps what they offer (ADR 0072).
 
-A node says it to each peer whose channel begins to carry, and asks for the answer; once more soon, in case that is
-lost; and to all peers every ``PERIOD``. What a peer offers is forgotten when its channel no longer carries.
+A node says it to each peer whose channel begins to carry, and asks for the answer, which shows that the peer has heard
+it. Who does not answer is asked once more soon, in case that was lost, and then every ``PERIOD``. What a peer offers is
+forgotten when its channel no longer carries. A changed configuration takes effect with a restart, which begins again.
 """
 
 import asyncio
@@ -61,7 +62,7 @@ class ServicesSide:
         try:
             while True:
                 await asyncio.sleep(PERIOD)
-                self._say(self._reached, asks=False)
+                self._ask_again(self._reached)
         finally:
             self._socket.close()
             self._socket = None
@@ -80,10 +81,10 @@ class ServicesSide:
     def _greet(self, peers: frozenset[IPv6Address]) -> None:
         if peers:
             self._say(peers, asks=True)
-            self._loop.call_later(GREET_AGAIN, self._greet_again, peers)
+            self._loop.call_later(GREET_AGAIN, self._ask_again, peers)
 
-    def _greet_again(self, peers: frozenset[IPv6Address]) -> None:
-        """Ask those who have said nothing yet; the others have heard this node's question."""
+    def _ask_again(self, peers: frozenset[IPv6Address]) -> None:
+        """Ask those who have said nothing yet."""
         self._say((peers & self._reached) - self._heard.keys(), asks=True)
 
     def _say(self, peers: Iterable[IPv6Address], *, asks: bool) -> None:
