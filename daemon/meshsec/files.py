@@ -47,9 +47,15 @@ def exists(path: Path) -> bool:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that all may read, and its parents; an existing one is not changed. Raises FileError."""
+    """Make a directory that all may read, whatever the umask, and its parents; an existing one is not changed.
+
+    Raises FileError.
+    """
     try:
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        missing = [one for one in (path, *path.parents) if not one.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+        for one in missing:
+            one.chmod(0o755)
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from error
 

@@ -1,6 +1,7 @@
-"""Reading small files without ever waiting for one."""
+"""Reading small files without ever waiting for one, and directories that all may read."""
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -41,3 +42,17 @@ def test_standard_input_is_read(name: str) -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         told, _ = process.communicate(b"piped", timeout=60)
     assert told == b"piped\n"
+
+
+def test_a_directory_that_is_made_can_be_read_by_all_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir(mode=0o700)
+    before = os.umask(0o077)  # as a daemon's unit has it
+    try:
+        files.make_directory(tmp_path / "there/above/below")
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("there", "there/above", "there/above/below")]
+    assert modes == [0o700, 0o755, 0o755]
+    (tmp_path / "file").touch()
+    with pytest.raises(files.FileError, match="file: File exists"):
+        files.make_directory(tmp_path / "file")

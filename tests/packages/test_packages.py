@@ -87,7 +87,7 @@ def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], t
     root.apt("upgrade")
     _check_upgraded(root, kept, f"{LATER}:{_version(packages['meshsec'])}")
     hosts = root.path("/etc/hosts")
-    hosts.write_bytes(named.joined(before := hosts.read_bytes(), ["fc00::2 b.mesh"]))
+    hosts.write_bytes(named.joined(before := b"127.0.0.1 localhost\n", ["fc00::2 b.mesh"]))
     root.apt("remove", *PACKAGES)
     assert hosts.read_bytes() == before, "the names of nodes go with what keeps them"
     assert {name: root.path(name).read_bytes() for name in kept} == kept
@@ -322,13 +322,8 @@ def _check_scripts(root: Root) -> None:
         name: " ".join(re.findall(r"deb-systemd-invoke try-restart ([^\n]*) >", text)).replace("'", "").split()
         for name, text in restarted.items()
     }
-    assert services == dict(
-        zip(
-            PACKAGES,
-            (["meshsec-page.service", "meshsecd.service"], ["olsrv2d.service"], ["overlayd.service"]),
-            strict=True,
-        )
-    )
+    ours = ["meshsec-names.service", "meshsec-page.service", "meshsecd.service"]
+    assert services == dict(zip(PACKAGES, (ours, ["olsrv2d.service"], ["overlayd.service"]), strict=True))
     assert not list(scripts.glob("meshsec*.preinst"))
 
 

@@ -44,6 +44,7 @@ from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
+from meshsec.agent.sides.services import ServicesSide
 from meshsec.agent.sides.surroundings import Around
 from meshsec.agent.sides.trust import Trust
 from meshsec.agent.start import Start
@@ -131,6 +132,7 @@ class Agent:
             engine.known,
             access.Uses(self.routing.announce_clients, self.driver.post, self._spawn, settings.page.port_for_clients),
         )
+        self.services = ServicesSide(card.address, settings.services, engine.known)
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
@@ -163,6 +165,7 @@ class Agent:
                 self.gateway,
                 self.gateway_watch,
                 self.access,
+                self.services,
                 self.islands,
                 self.modes,
                 self.scheduling,
@@ -210,6 +213,7 @@ class Agent:
                 tasks.create_task(self.networks.watch_routes())
                 tasks.create_task(self.gateway.run())
                 tasks.create_task(self.access.run())
+                tasks.create_task(self.services.run())
                 tasks.create_task(self.islands.run())
                 tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())
@@ -310,6 +314,7 @@ class Agent:
         self.scheduling.follow(self.driver.engine.known.channels())
         self.islands.follow()
         self.access.follow()
+        self.services.follow()
         self.fleet.follow(self.driver.engine.known.channels())
         self.joining.follow(self.driver.engine.known.channels())
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)

@@ -36,6 +36,7 @@ COMMANDS = {
     "mode": "mode:mode",
     "gateway": "gateway:gateway",
     "clients": "clients:clients",
+    "services": "services:services",
     "page": "page:page",
     "doctor": "doctor:doctor",
     "drift": "drift:drift",

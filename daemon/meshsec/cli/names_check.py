@@ -52,8 +52,8 @@ def _fix() -> str:
     """Return what to do, by the reason that is seen from here."""
     if _is_mount(hosts_file.HOSTS):
         return (
-            f"{hosts_file.HOSTS} is a mount, as in containers, and cannot be replaced: start the container without it, "
-            "or use `meshsec ssh NAME`"
+            f"{hosts_file.HOSTS} is a mount, as in containers, and cannot be replaced: start the container without it "
+            "(podman run --no-hosts), or use `meshsec ssh NAME`"
         )
     if not systemd.is_booted():
         return "as root: meshsec hosts &"

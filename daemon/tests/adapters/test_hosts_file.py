@@ -3,6 +3,7 @@
 import os
 import select
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -106,6 +107,16 @@ def test_a_file_that_cannot_be_replaced_stays_and_the_error_names_it(path: Path)
         hosts_file.put(path, LINES)
     with pytest.raises(files.FileError, match=r"Is a directory; nothing was changed"):
         hosts_file.put(path.parent, LINES)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_a_file_that_is_a_mount_as_in_containers_stays_and_the_error_says_so(path: Path) -> None:
+    code = f"from meshsec.adapters.files import hosts_file as h; from pathlib import Path; h.put(Path('{path}'), ['x'])"
+    script = f'mount --bind {path} {path}; exec {sys.executable} -c "{code}"'
+    done = subprocess.run(["unshare", "--mount", "sh", "-ec", script], capture_output=True, text=True, check=False)
+    assert done.stderr.endswith(f"{path}: Device or resource busy; nothing was changed\n")
+    assert list(path.parent.iterdir()) == [path]
+    assert path.read_bytes() == LOCAL
 
 
 def test_each_kind_of_change_is_noticed_and_others_are_not(path: Path, tmp_path: Path) -> None:

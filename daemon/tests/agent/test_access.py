@@ -20,7 +20,7 @@ from core.test_networks import FAR, NEAR
 from core.world import Driver, card
 from meshsec.adapters.kernel import clients, tunnel
 from meshsec.adapters.kernel.tunnel import Own
-from meshsec.adapters.sockets.access_peers import AccessPeers, access_peers
+from meshsec.adapters.sockets.peer_datagrams import PeerDatagrams, peer_datagrams
 from meshsec.adapters.sockets.sightings import Teller
 from meshsec.agent.sides.access import HANDING, LINGER, PATIENCE, AccessSide, Uses
 from meshsec.core.access import messages
@@ -105,20 +105,20 @@ class Mesh:
 
     node: Node
     side: AccessSide
-    other: AccessPeers
+    other: PeerDatagrams
     teller: Teller
 
     def claim(self, number: int, serving: IPv6Address = OTHER, *, asks: bool = True) -> None:
         """Have the other access node say who serves the client."""
         said = messages.claim(Client(MAC, serving, number, (ADDRESS,)), asks=asks)
-        self.other.send(self.node.driver.engine.known.node.address, said)
+        self.other.send(self.node.driver.engine.known.node.address, messages.encode(said))
 
     def answer(self, number: int, *flows: Flow) -> None:
         """Have the other access node answer a claim."""
         own = self.node.driver.engine.known.node.address
         for portion in messages.portions(MAC, number, flows):
-            self.other.send(own, portion)
-        self.other.send(own, Answer(MAC, number))
+            self.other.send(own, messages.encode(portion))
+        self.other.send(own, messages.encode(Answer(MAC, number)))
 
     async def served(self) -> None:
         """Have the client come to this node, which nobody knew before."""
@@ -191,7 +191,7 @@ def run(inside: str, tmp_path: Path) -> Callable[[Callable[[Mesh], Awaitable[Non
 async def _with_side(node: Node, test: Callable[[Mesh], Awaitable[None]]) -> None:
     side = node.start()
     side.follow()
-    other = await access_peers(OTHER, lambda _peer, message: node.heard.append(message))
+    other = await peer_datagrams(OTHER, messages.PORT, lambda _peer, octets: node.heard.append(messages.decode(octets)))
     teller = Teller(node.directory / "sightings.sock")
     node.spawn(side.run())
     try:

@@ -12,6 +12,7 @@ from click.testing import Result
 
 from cli.test_daemon import Daemon, running
 from cli.test_process import PROGRAM
+from meshsec.adapters import systemd
 from meshsec.adapters.files import hosts_file
 from meshsec.cli import hosts as hosts_keeper
 from meshsec.cli import names_check
@@ -119,3 +120,22 @@ def test_doctor_compares_etc_hosts_with_what_meshsecd_wants(
     wanted.write_text("fc00::2 localhost\n")
     ((level, refused, _),) = found()
     assert (level, f"{wanted}: line 1 is 'fc00::2 localhost'" in refused) == ("warn", True)
+
+
+def test_doctor_says_what_can_be_done_where_etc_hosts_is_a_mount_or_there_is_no_systemd(
+    tmp_path: Path, meshsec: Meshsec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fix() -> str:
+        checks = json.loads(meshsec("doctor", "--json").stdout)["checks"]
+        return next(str(one["mend"]) for one in checks if one["name"] == "names")
+
+    (tmp_path / "a/run/names").mkdir(parents=True)
+    (wanted := tmp_path / "a/run/names/nodes").write_text("fc00::2 n2.mesh\n")
+    monkeypatch.setattr(hosts_keeper, "NAMES", wanted)
+    monkeypatch.setattr(hosts_file, "HOSTS", path := tmp_path / "hosts")
+    monkeypatch.setattr(systemd, "BOOTED", tmp_path / "none")
+    monkeypatch.setattr(names_check, "_MOUNTS", mounts := tmp_path / "mountinfo")
+    mounts.write_text("30 1 0:26 / /etc rw - ext4 /dev/sda1 rw\n")
+    assert fix() == "as root: meshsec hosts &"
+    mounts.write_text(f"30 1 0:26 / {path} rw - ext4 /dev/sda1 rw\n")
+    assert "is a mount, as in containers" in fix()

@@ -301,6 +301,7 @@ def test_a_message_arrives_as_it_was_sent_and_fits_into_any_link() -> None:
     "message",
     [
         messages.Claim("06:00", str(A), 1, []),
+        messages.Claim(f"{MAC}\n", str(A), 1, []),
         messages.Claim(MAC, str(A), NUMBER_MAX + 1, []),
         messages.Claim(MAC, str(A), 1, [str(FIRST)] * 8),
         messages.Flows(MAC, 1, [(str(FIRST),) * 2 + (6, 1, 65536, str(A))]),

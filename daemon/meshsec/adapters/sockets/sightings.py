@@ -29,7 +29,7 @@ class SightingsError(OSError):
 
 
 class _Heard(msgspec.Struct, array_like=True):
-    mac: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
+    mac: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")]
     address: Annotated[str, msgspec.Meta(max_length=45)]
     arrives: bool
 

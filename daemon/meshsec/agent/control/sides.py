@@ -21,6 +21,7 @@ from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import Scheduling
+from meshsec.agent.sides.services import ServicesSide
 from meshsec.agent.sides.trust import Trust
 from meshsec.agent.start import Start
 from meshsec.core.policy.capability import LeftOut, left_out
@@ -46,6 +47,7 @@ class Sides:
     gateway: GatewaySide
     gateway_watch: GatewayWatch
     access: AccessSide
+    services: ServicesSide
     islands: IslandsSide
     modes: ModeChoice
     scheduling: Scheduling

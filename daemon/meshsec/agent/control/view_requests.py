@@ -30,6 +30,7 @@ class ViewRequests:
             "counters": self._counters,
             "topology": self._topology,
             "clients": self._clients,
+            "services": self._services,
             "plan": self._plan,
             "explain": self._explain,
             "scheduling": self._scheduling,
@@ -96,6 +97,9 @@ class ViewRequests:
     async def _clients(self, _params: Params) -> Mapping[str, Any]:
         return access_view.view(self._sides.access)
 
+    async def _services(self, _params: Params) -> Mapping[str, Any]:
+        return self._sides.services.view()
+
     async def _plan(self, _params: Params) -> Mapping[str, Any]:
         shown = views.plan(self._sides.driver.engine, self._now)
         return {**shown, "actions": [*shown["actions"], *self._sides.islands.plan(self._now)]}
@@ -138,6 +142,7 @@ class ViewRequests:
                 *self._sides.fleet.checks(),
                 *joining_view.checks(self._sides.joining),
                 *access_view.checks(self._sides.access),
+                *self._sides.services.checks(),
             ]
             return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])
         except OSError as error:

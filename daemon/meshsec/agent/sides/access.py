@@ -18,7 +18,7 @@ from meshsec import files
 from meshsec.adapters.kernel import netlink
 from meshsec.adapters.kernel.flows import FlowsError, flows_of
 from meshsec.adapters.radio import hostapd
-from meshsec.adapters.sockets.access_peers import AccessPeersError
+from meshsec.adapters.sockets.peer_datagrams import PeerDatagramsError
 from meshsec.adapters.sockets.sightings import SightingsError, sightings
 from meshsec.agent.sides.access_kernel import AccessKernel
 from meshsec.agent.sides.access_talk import AccessTalk, Listeners
@@ -290,7 +290,7 @@ class AccessSide:
         while True:
             try:
                 await part(lambda: self._fails(name, ""))
-            except (SightingsError, AccessPeersError) as error:
+            except (SightingsError, PeerDatagramsError) as error:
                 self._fails(name, str(error))
             await asyncio.sleep(AGAIN)
 

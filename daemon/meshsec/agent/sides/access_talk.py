@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from meshsec.adapters.sockets.access_peers import AccessPeers, access_peers
+from meshsec.adapters.sockets.peer_datagrams import PeerDatagrams, peer_datagrams
 from meshsec.core.access import messages
 from meshsec.core.access.clients import Client
 from meshsec.core.access.messages import Answer, Claim, Flow, Flows, Hello, Message, MessageError
@@ -49,15 +49,15 @@ class AccessTalk:
         self._loop = asyncio.get_running_loop()
         self._said: dict[tuple[IPv6Address, str], _Said] = {}
         self._woken = asyncio.Event()
-        self._socket: AccessPeers | None = None
+        self._socket: PeerDatagrams | None = None
         self._answering: set[tuple[IPv6Address, str, int]] = set()
         """The claims to which an answer is being prepared. A repetition, which comes meanwhile, begins no other."""
         self.peers: frozenset[IPv6Address] = frozenset()
         """Who may speak of clients, and is in reach."""
 
     async def run(self, on_ready: Callable[[], None]) -> None:
-        """Repeat what is not answered until cancelled. Raises AccessPeersError if the port cannot be had."""
-        self._socket = await access_peers(self._own, self._heard)
+        """Repeat what is not answered until cancelled. Raises PeerDatagramsError if the port cannot be had."""
+        self._socket = await peer_datagrams(self._own, messages.PORT, self._heard)
         on_ready()
         try:
             while True:
@@ -109,13 +109,13 @@ class AccessTalk:
 
     def _send(self, peer: IPv6Address, message: Message) -> None:
         if self._socket is not None:
-            self._socket.send(peer, message)
+            self._socket.send(peer, messages.encode(message))
 
-    def _heard(self, peer: IPv6Address, message: Message) -> None:
+    def _heard(self, peer: IPv6Address, octets: bytes) -> None:
         if peer not in self.peers:
             return
         try:
-            self._take(peer, message)
+            self._take(peer, messages.decode(octets))
         except MessageError:
             return
 

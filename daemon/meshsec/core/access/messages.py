@@ -30,7 +30,7 @@ FLOWS_IN_ONE: Final = 8
 FLOWS_MAX: Final = 240
 """Flows that move with a client: the newest."""
 
-_Mac = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{2}(:[0-9a-f]{2}){5}$")]
+_Mac = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 _AddressText = Annotated[str, msgspec.Meta(max_length=45)]
 _Addresses = Annotated[list[_AddressText], msgspec.Meta(max_length=sum(PER_CLIENT.values()))]

@@ -6,9 +6,8 @@ no daemon to stay in force, and without a daemon there is neither transformation
 
 - ``prerouting`` judges what arrives, before anything is done with it: sources that nobody else may have, and headers
   that hide where a packet comes from or goes to.
-- ``input`` judges what is for this node.
+- ``input`` judges what is for this node, and ``output`` what this node sends.
 - ``forward`` judges what a stranger sends through this node: into an SA, or into the networks behind it.
-- ``output`` judges what this node sends.
 - ``postrouting`` judges what leaves from behind this node with this node's address, after address translation.
 
 A relay forwards the packets of strangers, and those of its own peers among them: from one mesh interface to another
@@ -29,6 +28,7 @@ from ipaddress import IPv4Network, IPv6Network
 from meshsec.core.access.messages import PORT as ACCESS_PORT
 from meshsec.core.channels import nft_islands, nft_joining, nft_networks
 from meshsec.core.channels.nft_text import chain, hooked, prefixes, set_of, sorted4, sorted6
+from meshsec.core.services.services import PORT as SERVICES_PORT
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.model import EspBackend, Network, RulesSpec, UnknownNodes
@@ -47,8 +47,8 @@ _IKE_OUT = f"{_IKE} meta skuid 0"
 away, and what it sends would pass for theirs (ADR 0056). Nor does anything forwarded count as IKE."""
 _FLEET_BEGUN = f"tcp flags & syn == syn tcp dport {FLEET_PORT}", f"tcp flags & syn == syn tcp sport {FLEET_PORT}"
 """The first segment of either end of a fleet's exchange. Later ones may outlive the socket, and have no owner then."""
-_ACCESS = f"udp dport {ACCESS_PORT}"
-"""What access nodes say to each other of their clients."""
+_AGENTS = f"udp dport {{ {ACCESS_PORT}, {SERVICES_PORT} }}"
+"""What meshsecds say to each other of clients and services."""
 _ERRORS6 = "destination-unreachable, packet-too-big, time-exceeded, parameter-problem"
 _ICMPV6_ERRORS = f"icmpv6 type {{ {_ERRORS6} }}"
 _ICMPV6_ON_LINK = f"icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, {_ERRORS6} }}"
@@ -286,9 +286,9 @@ def _answers(spec: RulesSpec) -> list[str]:
 def _leaving(spec: RulesSpec) -> list[str]:
     """Return what may go to a peer: inside IPsec or the overlay, IKE, and errors that concern the path.
 
-    A fleet's exchange, and what access nodes say of clients, is meshsecd's, which is root's, at either end. A peer does
-    not listen for a while to a node that gives it what nobody has signed, so that nothing else on the node, nor behind
-    it, may speak there (ADR 0056).
+    A fleet's exchange, and what is said of clients and services, is meshsecd's, which is root's, at either end. A peer
+    does not listen for a while to a node that gives it what nobody has signed, so that nothing else on the node, nor
+    behind it, may speak there (ADR 0056).
     """
     kernel = [
         "rt ipsec exists accept",
@@ -297,7 +297,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
     ]
     return [
         *nft_islands.leaving(spec),
-        *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in (*_FLEET_BEGUN, _ACCESS)),
+        *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in (*_FLEET_BEGUN, _AGENTS)),
         *_barred(spec.backend, "daddr", "barred_out", _IKE_OUT),
         *nft_joining.leaving(spec),
         *nft_networks.closed(spec),

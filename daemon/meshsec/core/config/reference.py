@@ -18,6 +18,7 @@ from meshsec.core.config.page_settings import PageSettings
 from meshsec.core.config.radio_settings import RadioSettings
 from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.scheduling_settings import SchedulingTable
+from meshsec.core.config.service_settings import ServiceTable
 from meshsec.core.config.settings import Document, IkeSettings, NodeSettings, Paths
 from meshsec.core.config.time_settings import TimeSettings
 from meshsec.core.policy.policy import Profile
@@ -48,7 +49,9 @@ DOCUMENT_HEADER = """\
 # need not have, is behind `#`. Take over only what differs: a key that is left out follows the default of the version
 # that is installed. [policy] has its keys in policies/default.toml. Written by `make reference`.
 """
-_OPTIONAL = frozenset({"radio", "time", "routing.interface.NAME", "link"})
+_LISTS = frozenset({"link", "service"})
+"""Tables of which there may be several."""
+_OPTIONAL = frozenset({"radio", "time", "routing.interface.NAME", "link", "service"})
 """Tables without which a node has what they are about not at all, or as [routing] says."""
 
 
@@ -97,7 +100,7 @@ def _defaults_of(name: str, kind: type[msgspec.Struct]) -> str:
         for key in keys(kind)
         if not key.is_table and not key.is_a(dict)
     ]
-    header = "[[link]]" if name == "link" else f"[{name}]"
+    header = f"[[{name}]]" if name in _LISTS else f"[{name}]"
     return "\n".join([f"{'# ' if optional else ''}{header}", *entries])
 
 
@@ -202,6 +205,7 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "access": AccessSettings,
     "page": PageSettings,
     "link": IslandLink,
+    "service": ServiceTable,
     "scheduling": SchedulingTable,
     "scheduling.governor": GovernorTable,
     "radio": RadioSettings,

@@ -30,8 +30,10 @@ from meshsec.core.config.page_settings import PageSettings
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
 from meshsec.core.config.scheduling_settings import Profiles, SchedulingSettings, SchedulingTable, only_stock
+from meshsec.core.config.service_settings import ServiceTable
 from meshsec.core.config.time_settings import TimeSettings
 from meshsec.core.policy.policy import Policy, PolicyError, decode_policy
+from meshsec.core.services.services import SERVICES_MAX, Service
 from meshsec.core.trust.identity import IPV4_RULE, IdentityError, checked_ipv4
 from meshsec.core.values import tables
 from meshsec.core.values.definition import Once, PathRule, Reading, Rule, Wrong
@@ -223,6 +225,15 @@ class Document(Struct, frozen=True):
             extra={"allowed": "at most 8 tables [[link]], each with a peer of its own"},
         ),
     ] = ()
+    service: Annotated[
+        tuple[ServiceTable, ...],
+        Once("each name once", "name"),
+        Meta(
+            max_length=SERVICES_MAX,
+            description="what this node offers to its peers, at most 8",
+            extra={"allowed": "at most 8 tables [[service]], each with a name of its own"},
+        ),
+    ] = ()
     radio: Annotated[Radios | None, Meta(description="the wireless mesh")] = None
     time: Annotated[TimeSettings | None, Meta(description="the mesh's own time")] = None
     page: Annotated[PageSettings, Meta(description="the page in the browser")] = PageSettings()
@@ -251,6 +262,8 @@ class Settings:
     page: PageSettings = field(default_factory=PageSettings)
     links: tuple[InternetLink, ...] = ()
     """The links over the internet; ``routing`` has the interfaces of their paths."""
+    services: tuple[Service, ...] = ()
+    """What this node offers to its peers."""
 
 
 class SettingsError(ValueError):
@@ -316,6 +329,7 @@ def decode(
         time=found.time,
         page=found.page,
         links=resolved(found.link, found.gateway.uplink),
+        services=tuple(one.service for one in found.service),
     )
 
 

@@ -1,0 +1,89 @@
+"""Services of nodes, and the message by which a node says what it offers (ADR 0072).
+
+The message is MessagePack in UDP between ``fc..`` addresses of nodes that trust each other. What comes in is from a
+peer that proved its key; it may be hostile, so it is checked for its form and shown with visible characters alone.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+PORT: Final = 17184
+"""UDP port on which meshsecd hears what peers offer."""
+SIZE_MAX: Final = 1200
+"""Bytes of a datagram: it fits into IPv6's smallest MTU with all headers."""
+SERVICES_MAX: Final = 8
+"""Services of one node. With the longest names and descriptions they fit into one datagram."""
+DESCRIPTION_MAX: Final = 64
+"""Bytes of a description in UTF-8."""
+
+_HIDDEN = "\N{REPLACEMENT CHARACTER}"
+
+
+class Protocol(StrEnum):
+    """By what a service is reached."""
+
+    TCP = "tcp"
+    UDP = "udp"
+
+
+class Service(NamedTuple):
+    """One service of a node."""
+
+    name: str
+    port: int
+    protocol: Protocol = Protocol.TCP
+    description: str = ""
+
+
+class MessageError(ValueError):
+    """Bytes that are no message."""
+
+
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\Z", max_length=32)]
+_Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+_Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_MAX)]
+_Row = tuple[_Name, _Port, Protocol, _Description]
+
+
+class Offer(msgspec.Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
+    """All that the sender offers."""
+
+    rows: Annotated[list[_Row], msgspec.Meta(max_length=SERVICES_MAX)]
+    asks: bool = False
+    """The sender wants to know what the receiver offers."""
+
+    def services(self) -> tuple[Service, ...]:
+        """Return the services, of one name the first alone, with the characters of descriptions that can be seen."""
+        found = {row[0]: Service(*row[:3], visible(row[3])) for row in reversed(self.rows)}
+        return tuple(sorted(found.values()))
+
+
+_decoder = msgspec.msgpack.Decoder(Offer)
+
+
+def offer(services: Iterable[Service], *, asks: bool) -> Offer:
+    """Return the message with a node's services."""
+    return Offer([(one.name, one.port, one.protocol, one.description) for one in services], asks)
+
+
+def visible(text: str) -> str:
+    """Return a text in which whatever moves the cursor, changes colours or direction, or hides is replaced."""
+    return "".join(one if one.isprintable() else _HIDDEN for one in text)
+
+
+def encode(message: Offer) -> bytes:
+    """Return the bytes of a message."""
+    return msgspec.msgpack.encode(message)
+
+
+def decode(octets: bytes) -> Offer:
+    """Return the message. Raises MessageError."""
+    if len(octets) > SIZE_MAX:
+        raise MessageError(f"more than {SIZE_MAX} bytes")
+    try:
+        return _decoder.decode(octets)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise MessageError(str(error)) from error
