@@ -122,6 +122,7 @@ class Agent:
         self.gateway = GatewaySide(
             settings.gateway,
             Path(settings.paths.gateway),
+            card,
             networks,
             Uses(self.routing.announce, self.driver.post, self.driver.rules_in_force),
         )

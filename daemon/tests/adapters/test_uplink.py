@@ -34,16 +34,19 @@ class Gateway:
     outside: str
     table: Table
 
-    def apply(self, ipv4: Way, ipv6: Way, *behind: str) -> None:
+    def apply(self, ipv4: Way, ipv6: Way, *using: str) -> None:
         uplink = Uplink("eth1", ipv4, ipv6, INSIDE, OUTSIDE)
-        asyncio.run(self.table.apply(nft_uplink.render(uplink, map(ip_network, behind))))
+        asyncio.run(self.table.apply(nft_uplink.render(uplink, map(ip_network, using))))
 
-    def seen(self, source: str, space: str = "") -> str:
-        """Return from which address the outside sees what a client sends, and check that an answer comes back."""
+    def seen(self, source: str, space: str | None = "") -> str:
+        """Return from which address the outside sees what a client sends, and check that an answer comes back.
+
+        ``space`` is another namespace to send from; None is the gateway's.
+        """
         target = ip_address(OUT6 if ":" in source else OUT4)
         with (
             listening(self.outside, target, 9) as heard,
-            listening(space or self.client, ip_address(source), 10) as back,
+            listening(self.client if space == "" else space, ip_address(source), 10) as back,
         ):
             back.sendto(b"user data", (str(target), 9))
             heard.settimeout(PATIENCE)
@@ -113,6 +116,18 @@ def test_networks_behind_the_gateway_use_the_uplink_where_they_are_named(
 ) -> None:
     gateway.apply(Way.NAT, Way.NAT, *behind)
     assert gateway.seen(LAN4, gateway.lan) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "using", "expected"),
+    [("10.77.0.1", (), "10.77.0.1"), ("10.77.0.1", ("10.77.0.1",), OWN4), ("fc00::a", ("fc00::a",), OWN6)],
+)
+def test_the_gateways_own_data_leaves_with_the_uplinks_address_where_its_own_is_named(
+    gateway: Gateway, own: str, using: tuple[str, ...], expected: str
+) -> None:
+    ip("address", "add", own, "dev", "lo")
+    gateway.apply(Way.NAT, Way.NAT, *using)
+    assert gateway.seen(own, None) == expected
 
 
 def test_what_does_not_leave_by_the_uplink_keeps_its_address(gateway: Gateway) -> None:

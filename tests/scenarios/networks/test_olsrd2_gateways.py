@@ -16,13 +16,16 @@ pytestmark = [
     pytest.mark.timeout(400),
 ]
 
-WITHDRAWN = 10.0
-"""Seconds in which a gateway whose uplink is dead is left: a message of olsrd2 each 5 s, and a poll each second."""
+WITHDRAWN = 7.0
+"""Seconds in which a gateway whose uplink is dead is left: a message of olsrd2 each 5 s, and a poll each second at both
+ends."""
+NOTICED = 3.2
+"""Seconds in which a probe notices a dead uplink."""
 
 
 @pytest.fixture(scope="module")
 def mesh() -> Iterator[WaysOut]:
-    with ways_out("olsrd2-gateways", "olsrd2") as made:
+    with ways_out("olsrd2-gateways", "olsrd2", probe=[OUTSIDE4, OUTSIDE6]) as made:
         yield made
 
 
@@ -75,6 +78,13 @@ def test_an_uplink_without_carrier_is_left_and_used_again(ready: WaysOut, flows:
         wait_arrivals(flow, 10)
     uplink.fix()
     ready.wait_used("g")
+    for flow in flows:
+        wait_arrivals(flow, 10)
+
+
+def test_a_gateway_whose_provider_forwards_nothing_is_left(ready: WaysOut, flows: list[Flow]) -> None:
+    ready.uplinks["g"].lose_outside()
+    ready.wait_used("h", NOTICED + WITHDRAWN)
     for flow in flows:
         wait_arrivals(flow, 10)
 

@@ -16,6 +16,7 @@ from meshsec.adapters.kernel.nft import RulesError, Table
 from meshsec.agent.sides.kernel import watch
 from meshsec.agent.sides.probes import Probes
 from meshsec.core.channels import nft_uplink
+from meshsec.core.channels.desired import addresses, host
 from meshsec.core.channels.events import Event, OwnNetworksSet
 from meshsec.core.config.gateway_settings import GatewaySettings
 from meshsec.core.config.networks import ConfiguredNetworks
@@ -23,6 +24,7 @@ from meshsec.core.config.routing_settings import AttachedNetwork
 from meshsec.core.networks.networks import DEFAULTS
 from meshsec.core.networks.uplink import UplinkFacts, problems
 from meshsec.core.values.gateway import Uplink
+from meshsec.core.values.model import Card
 
 LINGER = 8.0
 """Seconds for which packets still pass after the way out was withdrawn, because nodes that have not heard of it send
@@ -57,11 +59,16 @@ class Uses(NamedTuple):
 class GatewaySide:
     """The uplink's table, and what the router announces beside the networks behind this node."""
 
-    def __init__(self, settings: GatewaySettings, store: Path, networks: ConfiguredNetworks, uses: Uses) -> None:
-        """Prepare it. The protected networks behind this node are announced in any case, those of clients never."""
+    def __init__(
+        self, settings: GatewaySettings, store: Path, card: Card, networks: ConfiguredNetworks, uses: Uses
+    ) -> None:
+        """Prepare it. The protected networks behind this node are announced in any case, those of clients never.
+
+        ``card`` is this node's, whose own addresses use the uplink as those networks do.
+        """
         self._settings, self._store, self._uses = settings, store, uses
         self._own = networks.own
-        self._behind = (*(one.prefix for one in networks.own), *networks.shared)
+        self._using = (*map(host, addresses(card)), *(one.prefix for one in networks.own), *networks.shared)
         self.table = Table(nft_uplink.TABLE)
         self._served: Uplink | None = None
         """The uplink whose table is in force."""
@@ -168,7 +175,7 @@ class GatewaySide:
 
     async def _set_table(self) -> None:
         """Set the table of the uplink that is served, and again when another program changed it."""
-        text = nft_uplink.render(self._served, self._behind) if self._served else ""
+        text = nft_uplink.render(self._served, self._using) if self._served else ""
         try:
             if await self.table.settle(text):
                 _log.warning("gateway: the table of the uplink was altered or removed; it is set again")

@@ -17,13 +17,13 @@ TABLE: Final = "meshsec_uplink"
 _INSIDE = f'{{ "{DEVICE}", "{CLIENTS}" }}'
 
 
-def render(uplink: Uplink, behind: Iterable[Network]) -> str:
-    """Return the table. ``behind`` are the networks behind this node, which use its uplink, too."""
+def render(uplink: Uplink, using: Iterable[Network]) -> str:
+    """Return the table. ``using``: the networks behind this node, and its own addresses, which use its uplink, too."""
     translated = [
         *_translation("ip", uplink.ipv4, uplink),
         *_translation("ip6", uplink.ipv6, uplink),
     ]
-    networks = [*behind]
+    networks = [*using]
     sources = [f'iifname "{DEVICE}"']
     sources += [f"ip saddr {one}" for one in prefixes(networks, IPv4Network)]
     sources += [f"ip6 saddr {one}" for one in prefixes(networks, IPv6Network)]
