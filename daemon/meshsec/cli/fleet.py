@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ from meshsec.cli import fleet_options as options
 from meshsec.cli import fleet_requests
 from meshsec.cli.app import FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
-from meshsec.cli.fleet_options import DAY, load_key, spoken, text_of
+from meshsec.cli.fleet_options import DAY, spoken, text_of
 from meshsec.cli.output import facts, json_option, print_json, print_table
 from meshsec.core.trust import card as cards
-from meshsec.core.trust import fleets
+from meshsec.core.trust import card_typos, fleets, revocation_notes
 from meshsec.core.trust.fleets import Fleet, SignedCard, TrustList
 from meshsec.core.trust.membership import Joined, Membership
+from meshsec.core.trust.revocation_notes import Note, date
 
 SCHEMA = "meshsec-fleet-1"
 
@@ -70,11 +71,7 @@ def sign(
             "the card and the passphrase cannot both come from standard input: give the card, or @FILE"
         )
     parsed = shown.decided(cards.parse(text_of(given)), networks_allowed, "meshsec fleet sign")
-    listed = fleet_key.trust_list(directory)
-    if listed and parsed.fingerprint in listed.revoked:
-        raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {parsed.fingerprint.hex()}`")
-    now = int(time.time())
-    signed = fleets.sign_card(load_key(directory, passphrase_stdin), parsed, now, now + days * DAY if days else 0)
+    signed = options.signed_card(directory, passphrase_stdin, parsed, days or 0)
     click.echo(fleets.card_text(signed))
     click.echo(f"{parsed.name}: {shown.addresses(parsed)}", err=True)
     if parsed.networks:
@@ -83,12 +80,20 @@ def sign(
 
 
 @fleet.command
-@click.argument("target", metavar="CARD|FINGERPRINT...", nargs=-1, required=True)
+@click.argument("target", metavar="NAME|CARD|FINGERPRINT...", nargs=-1, required=True)
+@click.option("--reason", default="", help="What all members are shown: why.")
 @options.passphrase
 @options.directory
-def revoke(target: tuple[str, ...], directory: Path, passphrase_stdin: bool) -> None:
-    """Revoke keys: print the new trust list, for one node at least, which passes it on (`meshsec fleet take`)."""
-    _sign_list(directory, passphrase_stdin, lambda revoked: revoked | {_fingerprint(one) for one in target})
+def revoke(target: tuple[str, ...], reason: str, directory: Path, passphrase_stdin: bool) -> None:
+    """Revoke keys: print the new trust list, for one node at least, which passes it on (`meshsec fleet take`).
+
+    NAME is that of a card that was signed here; all its keys are revoked. The second line that is printed says name,
+    date and reason of each revoked key. A node that is too old to read it does without.
+    """
+    names = fleet_key.signed_names(directory)
+    added = {key: name for one in target for key, name in _targets(one, names).items()}
+    revocation_notes.checked_reason(reason)
+    _sign_list(directory, passphrase_stdin, lambda revoked: revoked | added.keys(), reason, added)
 
 
 @fleet.command
@@ -115,10 +120,12 @@ def renew(directory: Path, passphrase_stdin: bool) -> None:
 def show(directory: Path, as_json: bool) -> None:
     """Print what nodes join the fleet by, and the newest trust list."""
     known, listed = fleet_key.fleet(directory), fleet_key.trust_list(directory)
+    membership = Membership(known, list=listed, notes=fleet_key.notes(directory))
     if as_json:
-        print_json({"schema": SCHEMA, "fleets": [_view(Membership(known, list=listed), None, 0)], "problems": []})
+        print_json({"schema": SCHEMA, "fleets": [_view(membership, None, 0)], "problems": []})
     else:
         _tell(known, listed)
+        _print_revoked([membership])
 
 
 @fleet.command
@@ -156,8 +163,12 @@ def take(app: App, text: tuple[str, ...]) -> None:
     lines = [line for one in text for line in text_of(one).split()]
     keys = store.read(app.peers_directory).keys
     members = [fleets.parse_card(line, keys).octets for line in lines if fleets.is_card(line)]
-    lists = [fleets.parse_list(line, keys).octets for line in lines if not fleets.is_card(line)]
+    notes = [revocation_notes.parse(line, keys).octets for line in lines if revocation_notes.are_notes_text(line)]
+    others = (line for line in lines if not (fleets.is_card(line) or revocation_notes.are_notes_text(line)))
+    lists = [fleets.parse_list(line, keys).octets for line in others]
     newer = sum(store.take_list(app.peers_directory, one) for one in lists)
+    for one in notes:
+        store.take_list(app.peers_directory, one)
     new = store.take_members(app.peers_directory, members, app.card) if members else 0
     _reload(app)
     click.echo(f"new: {newer} of {len(lists)} trust lists, {new} of {len(members)} signed cards")
@@ -195,6 +206,7 @@ def status(app: App, as_json: bool) -> None:
         print_json({"schema": SCHEMA, "fleets": listed, "problems": reports})
     else:
         _print_status(joined, in_force, app)
+        _print_revoked(joined.memberships.values())
         for problem in amiss:
             click.echo(f"refused: {problem}", err=True)
     if amiss:
@@ -209,10 +221,39 @@ def _view(one: Membership, member: dict[str, Any] | None, members: int) -> dict[
         "words": spoken(one.fleet).split(),
         "member": member,
         "members": members,
-        "list": None
-        if one.list is None
-        else {"number": one.list.number, "revoked": sorted(key.hex() for key in one.list.revoked)},
+        "list": None if one.list is None else _list_view(one, one.list),
     }
+
+
+def _list_view(one: Membership, listed: TrustList) -> dict[str, Any]:
+    notes = one.notes.said if one.notes else {}
+    return {
+        "number": listed.number,
+        "date": date(listed.number),
+        "revoked": sorted(key.hex() for key in listed.revoked),
+        "notes": [
+            {"fingerprint": key.hex(), "at": note.at, "name": note.name, "reason": note.reason}
+            for key, note in notes.items()
+            if key in listed.revoked
+        ],
+    }
+
+
+def _print_revoked(memberships: Iterable[Membership]) -> None:
+    """Print the revoked keys, the last one first: when, whose, why, and the first digits of the fingerprint."""
+    rows = [
+        (one.fleet.name, *_revocation(one.notes.said.get(key) if one.notes else None), key.hex()[:16])
+        for one in memberships
+        if one.list
+        for key in one.list.revoked
+    ]
+    if rows:
+        click.echo()
+        print_table(("FLEET", "REVOKED", "NAME", "REASON", "FINGERPRINT"), sorted(rows, reverse=True))
+
+
+def _revocation(note: Note | None) -> tuple[str, str, str]:
+    return (date(note.at), note.name, note.reason) if note else ("", "", "")
 
 
 def _member(own: SignedCard | None, joined: Joined) -> dict[str, Any] | None:
@@ -241,7 +282,7 @@ def _print_status(joined: Joined, in_force: dict[str, int], app: App) -> None:
         (
             one.fleet.name,
             in_force.get(one.fleet.name, 0),
-            one.list.number if one.list else "none",
+            date(one.list.number) if one.list else "none",
             _age(one.list),
             len(one.list.revoked) if one.list else "",
             _own(own, joined) if (own := one.of(app.card)) else "not signed",
@@ -265,27 +306,57 @@ def _tell(known: Fleet, listed: TrustList | None) -> None:
             "fleet": fleets.fleet_text(known),
             "name": known.name,
             "words": spoken(known),
-            "list": listed and f"{listed.number}, {len(listed.revoked)} keys revoked",
+            "list": listed and f"{date(listed.number)}, {len(listed.revoked)} keys revoked",
         }
     )
 
 
-def _sign_list(directory: Path, passphrase_stdin: bool, change: Callable[[frozenset[bytes]], frozenset[bytes]]) -> None:
-    before = fleet_key.trust_list(directory)
-    revoked = change(before.revoked if before else frozenset())
-    listed = fleets.sign_list(load_key(directory, passphrase_stdin), int(time.time()), revoked, before)
+def _sign_list(
+    directory: Path,
+    passphrase_stdin: bool,
+    change: Callable[[frozenset[bytes]], frozenset[bytes]],
+    reason: str = "",
+    names: Mapping[bytes, str] | None = None,
+) -> None:
+    """Sign the next list and the notes on it: of the keys that are new with ``names`` and ``reason``."""
+    before, known = fleet_key.trust_list(directory), fleet_key.notes(directory)
+    present = before.revoked if before else frozenset()
+    revoked = change(present)
+    key, now = options.load_key(directory, passphrase_stdin), int(time.time())
+    listed = fleets.sign_list(key, now, revoked, before)
+    said = {one: note for one, note in (known.said if known else {}).items() if one in revoked}
+    said |= {one: Note(now, (names or {}).get(one, ""), reason) for one in revoked - present}
+    notes = revocation_notes.sign(key, listed.number, said)
     fleet_key.save_list(directory, listed)
+    fleet_key.save_notes(directory, notes)
     click.echo(fleets.list_text(listed))
-    click.echo(f"list {listed.number}: {len(revoked)} keys are revoked", err=True)
+    click.echo(revocation_notes.text(notes))
+    click.echo(f"list of {date(listed.number)}: {len(revoked)} keys are revoked", err=True)
+
+
+def _targets(text: str, names: Mapping[bytes, str]) -> dict[bytes, str]:
+    """Return the keys that are meant, with the names on their cards. Raises ClickException."""
+    if named := {key: name for key, name in names.items() if name == text}:
+        return named
+    if len(text) == _FINGERPRINT_DIGITS:
+        fingerprint = _fingerprint(text)
+        return {fingerprint: names.get(fingerprint, "")}
+    if text.startswith("@") or text.lower().startswith(card_typos.PREFIX):
+        card = cards.parse(text_of(text))
+        return {card.fingerprint: card.name}
+    known = ", ".join(sorted(set(names.values()))) or "none"
+    raise click.ClickException(
+        f"{text!r} is no card, no fingerprint, and no name of a card that was signed here; signed here: {known}"
+    )
 
 
 def _fingerprint(text: str) -> bytes:
-    if len(text) == _FINGERPRINT_DIGITS:
-        try:
-            return bytes.fromhex(text)
-        except ValueError:
-            raise click.ClickException(f"{text!r} is no fingerprint: allowed are hexadecimal digits") from None
-    return cards.parse(text_of(text)).fingerprint
+    if len(text) != _FINGERPRINT_DIGITS:
+        return cards.parse(text_of(text)).fingerprint
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise click.ClickException(f"{text!r} is no fingerprint: allowed are hexadecimal digits") from None
 
 
 def _revoked(text: str, revoked: frozenset[bytes]) -> bytes:

@@ -46,7 +46,9 @@ def signed_card(path: Path, passphrase_stdin: bool, card: Card, days: int = 0) -
     if listed and card.fingerprint in listed.revoked:
         raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {card.fingerprint.hex()}`")
     now = int(time.time())
-    return fleets.sign_card(load_key(path, passphrase_stdin), card, now, now + days * DAY if days else 0)
+    signed = fleets.sign_card(load_key(path, passphrase_stdin), card, now, now + days * DAY if days else 0)
+    fleet_key.remember_signed(path, card)
+    return signed
 
 
 def spoken(known: Fleet) -> str:

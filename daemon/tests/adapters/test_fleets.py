@@ -11,9 +11,10 @@ from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.trust_store import TrustStoreError
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.core.channels import ipv4_claims
-from meshsec.core.trust import fleets
+from meshsec.core.trust import fleets, revocation_notes
 from meshsec.core.trust.fleets import Fleet
 from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
+from meshsec.core.trust.revocation_notes import Note
 from meshsec.core.values.model import Card, Peer
 
 KEY, OTHER_KEY = (Ed25519PrivateKey.from_private_bytes(bytes([octet]) * 32) for octet in (1, 2))
@@ -100,7 +101,7 @@ def test_a_key_that_the_list_revokes_is_removed_and_not_taken_again(directory: P
     assert revoke(directory, 200, BOAT)
     assert in_force(directory) == {"ship": SHIP}
     assert take(directory, BOAT, since=300) == 0
-    with pytest.raises(TrustStoreError, match=r"is revoked \(by the fleet rescue, list 200\)"):
+    with pytest.raises(TrustStoreError, match=r"is revoked \(by the fleet rescue, list of 1970-01-01 00:03:20 UTC\)"):
         trust_store.add(directory, "by-hand", BOAT, OWN)
     with pytest.raises(TrustStoreError, match="no fingerprint of a revoked key"):
         trust_store.unrevoke(directory, BOAT.fingerprint.hex())
@@ -110,9 +111,27 @@ def test_a_list_also_revokes_a_card_that_was_added_by_hand(directory: Path) -> N
     trust_store.add(directory, "friend", BOAT, OWN)
     revoke(directory, 200, BOAT)
     assert in_force(directory) == {}
-    assert "friend.card: its key is revoked (by the fleet rescue, list 200)" in messages(directory)
+    assert "friend.card: its key is revoked (by the fleet rescue, list of 1970-01-01 00:03:20 UTC)" in messages(
+        directory
+    )
     assert revoke(directory, 201)
     assert in_force(directory) == {"friend": BOAT}
+
+
+def test_notes_say_whose_key_was_revoked_when_and_why_and_old_ones_are_refused(directory: Path) -> None:
+    revoke(directory, 200, BOAT)
+    said = {BOAT.fingerprint: Note(180, "boat", "stolen")}
+    assert store.take_list(directory, revocation_notes.sign(KEY, 200, said).octets)
+    assert not store.take_list(directory, revocation_notes.sign(KEY, 200, {}).octets)
+    text = "by the fleet rescue, 1970-01-01 00:03:00 UTC: boat: stolen"
+    assert trust_store.revocations(directory)[BOAT.fingerprint.hex()] == text
+    with pytest.raises(TrustStoreError, match="no notes of a fleet that is joined"):
+        store.take_list(directory, revocation_notes.sign(OTHER_KEY, 300, {}).octets)
+    (directory / "rescue.notes").write_text("nonsense")
+    assert "rescue.notes" in messages(directory)
+    assert BOAT.fingerprint.hex() in trust_store.revocations(directory), "the list counts without notes"
+    store.leave(directory, "rescue")
+    assert not list(directory.glob("rescue.*"))
 
 
 def test_an_older_list_is_refused(directory: Path) -> None:

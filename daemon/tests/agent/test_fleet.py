@@ -65,7 +65,10 @@ def test_doctor_reports_the_state_of_a_fleet(directory: Path) -> None:
     assert verdict(directory) == (Level.OK, "0 peers by its signature; no list yet; member")
     store.take_members(directory, [fleets.sign_card(KEY, BOAT, 1).octets], OWN)
     store.take_list(directory, listed(10, SHIP))
-    assert verdict(directory) == (Level.OK, "1 peers by its signature; list 10, 1 keys revoked; member")
+    assert verdict(directory) == (
+        Level.OK,
+        "1 peers by its signature; list of 1970-01-01 00:00:10 UTC, 1 keys revoked; member",
+    )
     store.take_list(directory, listed(1001))
     assert verdict(directory)[0] is Level.WARN
     store.take_list(directory, listed(1002, OWN))

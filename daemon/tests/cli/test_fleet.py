@@ -40,6 +40,34 @@ def _status(meshsec: Meshsec) -> dict[str, object]:
     return found
 
 
+def test_a_member_is_revoked_by_its_name_and_all_members_read_why(
+    meshsec: Meshsec, boat: Meshsec, card: str, office: str
+) -> None:
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    assert meshsec("fleet", "join", fleet).exit_code == 0
+    signed = meshsec("fleet", "sign", card, "--no-networks", "--directory", office).stdout
+    refused = meshsec("fleet", "revoke", "ship", "--directory", office)
+    assert "no name of a card that was signed here; signed here: boat" in refused.stderr
+    listed = meshsec("fleet", "revoke", "boat", "--reason", "stolen", "--directory", office)
+    assert meshsec("fleet", "take", "-", input=signed + listed.stdout).exit_code == 0
+    view = _status(meshsec)["list"]
+    assert isinstance(view, dict)
+    (note,) = view["notes"]
+    assert (note["name"], note["reason"]) == ("boat", "stolen")
+    for text in (
+        meshsec("fleet", "status").stdout,
+        meshsec("fleet", "show", "--directory", office).stdout,
+        meshsec("peer", "list").stdout,
+    ):
+        assert "boat" in text
+        assert "stolen" in text
+        assert view["date"][:10] in text
+    assert meshsec("fleet", "renew", "--directory", office).exit_code == 0
+    assert "stolen" in meshsec("fleet", "show", "--directory", office).stdout, "what was said stays"
+    assert meshsec("fleet", "unrevoke", note["fingerprint"], "--directory", office).exit_code == 0
+    assert "stolen" not in meshsec("fleet", "show", "--directory", office).stdout
+
+
 def test_a_fleet_signs_networks_only_when_somebody_decided(
     meshsec: Meshsec, boat: Meshsec, card: str, office: str
 ) -> None:
@@ -62,7 +90,7 @@ def test_a_fleet_is_made_joined_and_a_member_revoked(meshsec: Meshsec, boat: Mes
     fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
     assert fleet == _fleet(meshsec("fleet", "show", "--directory", office))
     assert (Path(office) / "fleet.key").stat().st_mode & 0o777 == 0o600
-    signed = meshsec("fleet", "sign", card, "--directory", office).stdout.strip()
+    signed = meshsec("fleet", "sign", card, "--no-networks", "--directory", office).stdout.strip()
     assert boat("fleet", "join", fleet, signed).exit_code == 0
     assert meshsec("fleet", "join", fleet).exit_code == 0
     member = _status(boat)["member"]
@@ -123,7 +151,7 @@ def test_operator_and_node_see_the_same_fleet(meshsec: Meshsec, card: str, offic
 
 def test_a_card_by_hand_that_goes_leaves_the_member(meshsec: Meshsec, card: str, office: str) -> None:
     fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
-    signed = meshsec("fleet", "sign", card, "--directory", office).stdout.strip()
+    signed = meshsec("fleet", "sign", card, "--no-networks", "--directory", office).stdout.strip()
     meshsec("peer", "add", "boat", card)
     meshsec("fleet", "join", fleet)
     meshsec("fleet", "take", signed)
@@ -135,7 +163,7 @@ def test_a_card_by_hand_that_goes_leaves_the_member(meshsec: Meshsec, card: str,
 def test_a_refusal_names_the_reason(meshsec: Meshsec, card: str, office: str, tmp_path: Path) -> None:
     missing = meshsec("fleet", "sign", card, "--directory", str(tmp_path / "nothing"))
     fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
-    signed = meshsec("fleet", "sign", card, "--directory", office).stdout.strip()
+    signed = meshsec("fleet", "sign", card, "--no-networks", "--directory", office).stdout.strip()
     meshsec("fleet", "revoke", card, "--directory", office)
     revoked = meshsec("fleet", "sign", card, "--directory", office)
     again = meshsec("fleet", "init", "rescue", "--directory", office)

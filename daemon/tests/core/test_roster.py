@@ -366,7 +366,7 @@ def test_the_lists_of_all_fleets_revoke() -> None:
     joined = one_fleet()
     listed = TrustList(SHIPS.public_key, 7, frozenset({BOAT.fingerprint}), b"")
     joined.memberships[SHIPS.public_key] = Membership(SHIPS, list=listed)
-    assert joined.revoked() == {said(BOAT): "by the fleet ships, list 7"}
+    assert joined.revoked() == {said(BOAT): "by the fleet ships, list of 1970-01-01 00:00:07 UTC"}
 
 
 def test_a_third_key_takes_the_room_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:

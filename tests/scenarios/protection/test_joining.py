@@ -64,3 +64,9 @@ def test_nodes_join_over_strangers_by_one_approval_each(chain: Lab, tmp_path: Pa
     with captured(chain, "joined") as captures, flow(d, a) as running:
         wait_arrivals(running)
         assert_nothing_clear(captures)
+
+    listed = a.meshsec("fleet", "revoke", "d", "--reason", "stolen", "--directory", office).stdout
+    a.meshsec("fleet", "take", *listed.split())
+    b.wait_for("b closes d", lambda: "d" not in states(b), 60)
+    b.wait_for("b shows why", lambda: "stolen" in b.meshsec("fleet", "status").stdout, 60)
+    assert "d: stolen" in b.meshsec("peer", "list").stdout

@@ -1,7 +1,9 @@
 """Keep the fleet's key on the operator's machine, away from the nodes (ADR 0046).
 
-The directory has three files. ``fleet.key`` is PKCS#8 in PEM, readable by its owner alone and encrypted if a passphrase
-was given (PBES2 as the library chooses it). ``fleet.card`` is what nodes get. ``trust.list`` is the newest signed list.
+The directory has five files. ``fleet.key`` is PKCS#8 in PEM, readable by its owner alone and encrypted if a passphrase
+was given (PBES2 as the library chooses it). ``fleet.card`` is what nodes get. ``trust.list`` is the newest signed list,
+``revocation.notes`` what is said of the keys on it. ``signed.names`` has fingerprint and name of each card that was
+signed here, so that a member can be revoked by its name.
 """
 
 import os
@@ -19,12 +21,17 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from meshsec import files
-from meshsec.core.trust import fleets
+from meshsec.core.trust import fleets, revocation_notes
 from meshsec.core.trust.fleets import Fleet, FleetError, TrustList
 from meshsec.core.trust.identity import IdentityError, checked_name, raw_public_key
+from meshsec.core.trust.revocation_notes import Notes
+from meshsec.core.values.model import Card
 
 _KEY, _CARD, _LIST = "fleet.key", "fleet.card", "trust.list"
+_NOTES, _SIGNED = "revocation.notes", "signed.names"
 _LIMIT = 4096
+_SIGNED_LIMIT = 4 * 1024 * 1024
+"""Octets: some 40 000 cards."""
 
 
 class FleetKeyError(Exception):
@@ -97,5 +104,47 @@ def save_list(directory: Path, listed: TrustList) -> None:
     """Save a list as the newest one. Raises FleetKeyError."""
     try:
         files.write(directory / _LIST, f"{fleets.list_text(listed)}\n".encode(), 0o644)
+    except files.FileError as error:
+        raise FleetKeyError(str(error)) from error
+
+
+def notes(directory: Path) -> Notes | None:
+    """Read what is said of the revoked keys. Raises FleetKeyError."""
+    path, known = directory / _NOTES, fleet(directory)
+    try:
+        if not files.exists(path):
+            return None
+        return revocation_notes.parse(files.read(path, fleets.TEXT_MAX + 2), {known.public_key: known})
+    except (files.FileError, FleetError) as error:
+        raise FleetKeyError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
+
+
+def save_notes(directory: Path, said: Notes) -> None:
+    """Save what is said of the revoked keys. Raises FleetKeyError."""
+    try:
+        files.write(directory / _NOTES, f"{revocation_notes.text(said)}\n".encode(), 0o644)
+    except files.FileError as error:
+        raise FleetKeyError(str(error)) from error
+
+
+def signed_names(directory: Path) -> dict[bytes, str]:
+    """Return the names on the cards that were signed here, by fingerprint. Raises FleetKeyError."""
+    path = directory / _SIGNED
+    try:
+        lines = files.read(path, _SIGNED_LIMIT).splitlines() if files.exists(path) else []
+        return {bytes.fromhex(key): name for key, _, name in (line.partition(" ") for line in lines)}
+    except (files.FileError, ValueError) as error:
+        raise FleetKeyError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
+
+
+def remember_signed(directory: Path, card: Card) -> None:
+    """Note the name of a card that was signed. Raises FleetKeyError."""
+    known = signed_names(directory)
+    if known.get(card.fingerprint) == card.name:
+        return
+    known[card.fingerprint] = card.name
+    text = "".join(f"{key.hex()} {name}\n" for key, name in known.items())
+    try:
+        files.write(directory / _SIGNED, text.encode(), 0o644)
     except files.FileError as error:
         raise FleetKeyError(str(error)) from error

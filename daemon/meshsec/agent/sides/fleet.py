@@ -20,7 +20,9 @@ from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain.findings import Check, Level
 from meshsec.core.trust import fleet_exchange as lines
 from meshsec.core.trust.fleet_exchange import ExchangeError, Holdings, News
+from meshsec.core.trust.fleets import FLEETS_MAX
 from meshsec.core.trust.membership import Joined, Membership
+from meshsec.core.trust.revocation_notes import date, exchanged_as
 from meshsec.core.values.model import Card
 
 PERIOD = 60.0
@@ -36,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 def holdings(joined: Joined, own: Sequence[Card]) -> Holdings:
     """Return what this node has to give: each fleet's list, its members' cards, and the signed cards of this node's
-    keys.
+    keys. Then the notes on the lists, which exchange as another fleet's list, as far as a line has room for them.
     """
     found = {}
     for key, membership in joined.memberships.items():
@@ -44,6 +46,10 @@ def holdings(joined: Joined, own: Sequence[Card]) -> Holdings:
         cards = [member.octets for member in members if member.fleet == key and not joined.late(member)]
         number, listed = (membership.list.number, membership.list.octets) if membership.list else (0, b"")
         found[key] = lines.holding(number, listed, cards)
+    for key, membership in joined.memberships.items():
+        if len(found) < FLEETS_MAX:
+            number, octets = (membership.notes.number, membership.notes.octets) if membership.notes else (0, b"")
+            found[exchanged_as(key)] = lines.holding(number, octets, ())
     return found
 
 
@@ -71,7 +77,7 @@ def _checked(one: Membership, joined: Joined, trust: Trust) -> Check:
     if own and replace(own.card, networks=()) != trust.own[0]:
         return Check(name, Level.WARN, "its card has changed since it was signed: peers go by the old one", _SIGN)
     peers = sum(peer.fleet == one.fleet.name for peer in trust.peers.values())
-    listed = f"list {one.list.number}, {len(one.list.revoked)} keys revoked" if one.list else "no list yet"
+    listed = f"list of {date(one.list.number)}, {len(one.list.revoked)} keys revoked" if one.list else "no list yet"
     return Check(name, Level.OK, f"{peers} peers by its signature; {listed}; {'member' if own else 'not a member'}")
 
 

@@ -105,22 +105,22 @@ Fleets = Mapping[bytes, Fleet]
 def fleet_text(fleet: Fleet) -> str:
     """Return a fleet as the line that nodes are given."""
     octets = bytes([_VERSION]) + fleet.public_key + fleet.name.encode("ascii")
-    return _text(_FLEET, octets + sha256(octets).digest()[:_CHECK])
+    return as_text(_FLEET, octets + sha256(octets).digest()[:_CHECK])
 
 
 def card_text(signed: SignedCard) -> str:
     """Return a signed card as one line."""
-    return _text(_CARD, signed.octets)
+    return as_text(_CARD, signed.octets)
 
 
 def list_text(listed: TrustList) -> str:
     """Return a trust list as one line."""
-    return _text(_LIST, listed.octets)
+    return as_text(_LIST, listed.octets)
 
 
 def parse_fleet(text: str) -> Fleet:
     """Return the fleet that a text names. Raises FleetError."""
-    octets = _octets(text, _FLEET, "fleet's card", 1 + KEY_LENGTH + 32 + _CHECK)
+    octets = from_text(text, _FLEET, "fleet's card", 1 + KEY_LENGTH + 32 + _CHECK)
     body, check = octets[:-_CHECK], octets[-_CHECK:]
     if len(body) < 1 + KEY_LENGTH + 1 or sha256(body).digest()[:_CHECK] != check:
         raise FleetError("the fleet's card is damaged: compare it with the original")
@@ -135,12 +135,12 @@ def parse_fleet(text: str) -> Fleet:
 
 def parse_card(text: str, fleets: Fleets) -> SignedCard:
     """Return the signed card that a text says. Raises FleetError."""
-    return read_card(_octets(text, _CARD, "signed card", CARD_OCTETS_MAX), fleets)
+    return read_card(from_text(text, _CARD, "signed card", CARD_OCTETS_MAX), fleets)
 
 
 def parse_list(text: str, fleets: Fleets) -> TrustList:
     """Return the trust list that a text says. Raises FleetError."""
-    return read_list(_octets(text, _LIST, "trust list", LIST_OCTETS_MAX), fleets)
+    return read_list(from_text(text, _LIST, "trust list", LIST_OCTETS_MAX), fleets)
 
 
 def is_card(text: str) -> bool:
@@ -226,11 +226,13 @@ def _checked_version(version: int, noun: str) -> None:
         raise FleetError(f"the {noun} has version {version}; this meshsec reads version {_VERSION}")
 
 
-def _text(prefix: str, octets: bytes) -> str:
+def as_text(prefix: str, octets: bytes) -> str:
+    """Return signed octets as one line."""
     return prefix + urlsafe_b64encode(octets).decode("ascii").rstrip("=")
 
 
-def _octets(text: str, prefix: str, noun: str, most: int) -> bytes:
+def from_text(text: str, prefix: str, noun: str, most: int) -> bytes:
+    """Return the octets of a line, ``most`` at most. Raises FleetError."""
     text = text.strip()
     if not text.startswith(prefix):
         raise FleetError(f"the text begins with {text[: len(prefix)]!r}; a {noun} begins with {prefix!r}")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import Fleet, FleetError, SignedCard, TrustList
+from meshsec.core.trust.revocation_notes import Notes, date
 from meshsec.core.values.model import PEER_NEXT, Card
 
 KEYS = 2
@@ -26,12 +27,21 @@ class Membership:
     owns: tuple[SignedCard, ...] = ()
     """This node's own card as the fleet has signed it, and that of another of its keys."""
     list: TrustList | None = None
+    notes: Notes | None = None
+    """What the fleet's operator said of the revoked keys."""
     damaged: bool = False
     """There is a list that cannot be read: whom it revokes is not known, so none of the members is in force."""
 
     def of(self, card: Card) -> SignedCard | None:
         """Return what the fleet has signed for one of this node's keys."""
         return next((one for one in self.owns if one.card.public_key == card.public_key), None)
+
+    def said(self, fingerprint: bytes) -> str:
+        """Return who has revoked a key, when, and what was said of it."""
+        note = self.notes.said.get(fingerprint) if self.notes else None
+        if note is not None:
+            return f"by the fleet {self.fleet.name}, {date(note.at)}: {note}".removesuffix(": ")
+        return f"by the fleet {self.fleet.name}, list of {date(self.list.number)}" if self.list else ""
 
 
 @dataclass(slots=True)
@@ -57,7 +67,7 @@ class Joined:
     def revoked(self) -> dict[str, str]:
         """Return the keys that the lists revoke, by fingerprint, with what is said about each."""
         return {
-            fingerprint.hex(): f"by the fleet {membership.fleet.name}, list {membership.list.number}"
+            fingerprint.hex(): membership.said(fingerprint)
             for membership in self.memberships.values()
             if membership.list
             for fingerprint in membership.list.revoked

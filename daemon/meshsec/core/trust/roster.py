@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from meshsec.core.trust.fleets import SignedCard
 from meshsec.core.trust.membership import Joined
+from meshsec.core.trust.revocation_notes import date
 from meshsec.core.values.model import PEER_NEXT, Card, Peer
 
 
@@ -228,7 +229,7 @@ def _members(
 def _obstacle(member: SignedCard, fleet: str, joined: Joined, taken: Collection[object], namesake: Peer | None) -> str:
     """Return what keeps a member's card from being in force. ``namesake``: the peer that has its name."""
     if joined.late(member):
-        return f"its time has ended: the fleet {fleet!r} signed it until {member.until}"
+        return f"its time has ended: the fleet {fleet!r} signed it until {date(member.until)}"
     if namesake and namesake.fleet != fleet:
         return f"there is another peer of its name, {member.card.name!r}"
     claims = ((claim, kind) for claim, kind in _claims(member.card) if claim in taken)

@@ -1,21 +1,22 @@
 """The files of the fleets that a node has joined (ADR 0046).
 
 ``NAME.fleet`` holds the fleet's card, then this node's own card as the fleet has signed it, and that of its next key.
-``NAME.list`` is the newest trust list, ``FINGERPRINT.member`` the signed card of a member. These two come from other
-nodes and are trusted only because of their signatures.
+``NAME.list`` is the newest trust list, ``NAME.notes`` what is said of the keys on it, ``FINGERPRINT.member`` the signed
+card of a member. These come from other nodes and are trusted only because of their signatures.
 
 A member's file has a second line, written by this node: the mark of that key's channel. core/trust/membership.py
 decides which cards of one name count.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from meshsec import files
 from meshsec.adapters.files.trust_store import place
 from meshsec.adapters.files.trust_store.memory import Memory
 from meshsec.adapters.files.trust_store.place import TrustStoreError, UnsafeError
-from meshsec.core.trust import fleets
+from meshsec.core.trust import fleets, revocation_notes
 from meshsec.core.trust.fleets import Fleet, FleetError, SignedCard
 from meshsec.core.trust.membership import Joined, Membership, placed
 from meshsec.core.values.model import Card
@@ -23,7 +24,8 @@ from meshsec.core.values.model import Card
 FLEET_SUFFIX = ".fleet"
 LIST_SUFFIX = ".list"
 MEMBER_SUFFIX = ".member"
-SUFFIXES = frozenset({FLEET_SUFFIX, LIST_SUFFIX, MEMBER_SUFFIX})
+NOTES_SUFFIX = ".notes"
+SUFFIXES = frozenset({FLEET_SUFFIX, LIST_SUFFIX, MEMBER_SUFFIX, NOTES_SUFFIX})
 
 _FLEET_LIMIT = 2048
 _MEMBER_LIMIT = 1024
@@ -38,6 +40,8 @@ def read(directory: Path) -> Joined:
         _collect(joined, path, _read_fleet)
     for path in place.listed(directory, LIST_SUFFIX):
         _collect(joined, path, _read_list)
+    for path in place.listed(directory, NOTES_SUFFIX):
+        _collect(joined, path, _read_notes)
     for path in place.listed(directory, MEMBER_SUFFIX):
         _collect(joined, path, _read_member)
     return joined
@@ -95,12 +99,18 @@ def leave(directory: Path, name: str) -> None:
         members = [directory / file for file, one in joined.members.items() if one.fleet == membership.fleet.public_key]
         listed = directory / f"{name}{LIST_SUFFIX}"
         place.remove(directory / f"{name}{FLEET_SUFFIX}")  # first: after an interruption nobody of the fleet is trusted
-        for path in (*members, *([listed] if membership.list or membership.damaged else [])):
-            place.remove(path)
+        for path in (*members, listed, directory / f"{name}{NOTES_SUFFIX}"):
+            if files.exists(path):
+                place.remove(path)
 
 
 def take_list(directory: Path, octets: bytes) -> bool:
-    """Save a trust list if it is newer than the known one, and return whether it was. Raises TrustStoreError."""
+    """Save a trust list, or the notes on one, if it is newer than the known one, and return whether it was.
+
+    Raises TrustStoreError.
+    """
+    if revocation_notes.are_notes(octets):
+        return _take_notes(directory, octets)
     with place.locked(directory):
         joined = read(directory)
         try:
@@ -115,6 +125,20 @@ def take_list(directory: Path, octets: bytes) -> bool:
             ended = member.fleet == listed.fleet and member.over(listed.number)
             if ended or member.card.fingerprint in listed.revoked:
                 place.remove(directory / file)
+    return True
+
+
+def _take_notes(directory: Path, octets: bytes) -> bool:
+    with place.locked(directory):
+        joined = read(directory)
+        try:
+            notes = revocation_notes.read(octets, joined.keys)
+        except FleetError as error:
+            raise TrustStoreError(str(error)) from error
+        membership = joined.memberships[notes.fleet]
+        if membership.notes and notes.number <= membership.notes.number:
+            return False
+        place.write(directory / f"{membership.fleet.name}{NOTES_SUFFIX}", revocation_notes.text(notes) + "\n")
     return True
 
 
@@ -182,7 +206,7 @@ def _collect(joined: Joined, path: Path, reader: Callable[[Joined, Path], None])
         reader(joined, path)
     except (files.FileError, FleetError, UnsafeError, FileNotFoundError) as error:
         joined.refused[path.name] = str(error).removeprefix(f"{path}: ")
-        joined.unclear |= path.suffix != MEMBER_SUFFIX
+        joined.unclear |= path.suffix in {FLEET_SUFFIX, LIST_SUFFIX}
 
 
 def _read_fleet(joined: Joined, path: Path) -> None:
@@ -203,6 +227,15 @@ def _read_list(joined: Joined, path: Path) -> None:
     joined.memberships[key] = damaged
     listed = fleets.parse_list(files.read(path, fleets.TEXT_MAX + 2), {key: membership.fleet})
     joined.memberships[key] = Membership(membership.fleet, membership.owns, listed)
+
+
+def _read_notes(joined: Joined, path: Path) -> None:
+    membership = next((one for one in joined.memberships.values() if one.fleet.name == path.stem), None)
+    if membership is None:
+        raise FleetError(f"there is no fleet {path.stem!r} that they could be of: remove the file")
+    key = membership.fleet.public_key
+    notes = revocation_notes.parse(files.read(path, fleets.TEXT_MAX + 2), {key: membership.fleet})
+    joined.memberships[key] = replace(membership, notes=notes)
 
 
 def _read_member(joined: Joined, path: Path) -> None:

@@ -1,0 +1,205 @@
+"""A member's side of joining: whom it answers, what it keeps for its operator, and when it is silent."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from meshsec.adapters.files.trust_store import fleets as store
+from meshsec.agent.sides import joining_view
+from meshsec.agent.sides.joining import JoiningSide
+from meshsec.agent.sides.joining import Surroundings as Around
+from meshsec.agent.sides.keys import Keys
+from meshsec.agent.sides.trust import Trust
+from meshsec.core.channels.ipv4_claims import Surroundings
+from meshsec.core.explain.findings import Level
+from meshsec.core.trust import fleets, joining
+from meshsec.core.trust.fleets import Fleet
+from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
+from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Receipt, Standing
+from meshsec.core.values.model import Card, Route
+from meshsec.core.values.routes import RouteTable
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes([1]) * 32)
+FLEET = Fleet("rescue", raw_public_key(KEY.public_key()))
+
+
+def _seed(number: int) -> bytes:
+    seeds = (number.to_bytes(4, "big") + counter.to_bytes(28, "big") for counter in range(100_000))
+    return generate(lambda: next(seeds))
+
+
+OWN = make_card("own", public_key_of(_seed(0)))
+NEW_KEY = Ed25519PrivateKey.from_private_bytes(_seed(1))
+NEW = make_card("new", public_key_of(_seed(1)))
+
+
+class Sent:
+    """Takes what the side sends, in the place of its socket."""
+
+    def __init__(self) -> None:
+        self.octets: list[bytes] = []
+
+    def send(self, _address: IPv6Address, octets: bytes) -> None:
+        self.octets.append(octets)
+
+    def last(self) -> Any:
+        """Return the last message and forget it; None if there is none."""
+        return joining.decode(self.octets.pop()) if self.octets else None
+
+
+class Member:
+    """The side of a member, with a route to the new node."""
+
+    def __init__(self, directory: Path) -> None:
+        routes = RouteTable()
+        routes.put(Route(IPv6Network(NEW.address), IPv6Address("fe80::2"), "mesh0", 2, 1))
+        self.trust = Trust(directory, OWN, lambda _: None, self._anywhere)
+        around = Around(OWN, OWN.address, Keys(directory / "node.key"), routes, self._in_force, self._spawn)
+        self.side = JoiningSide(around, self.trust)
+        self.sent = self.side._socket = Sent()  # type: ignore[assignment]
+
+    async def _anywhere(self) -> Surroundings:
+        return Surroundings((IPv4Network("0.0.0.0/0"),))
+
+    async def _in_force(self, _seconds: float) -> bool:
+        return True
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        raise AssertionError(work)
+
+    def asked(self, cookie: bytes | None = None, sender: IPv6Address = NEW.address) -> Any:
+        """Return the answer to the new node's request, by default with the cookie that it gets first."""
+        if cookie is None:
+            said = self.asked(NO_COOKIE, sender)
+            if not isinstance(said, Cookie):
+                return said
+            cookie = said.cookie
+        self.side._heard(sender, joining.request(NEW_KEY, NEW, FLEET.public_key, cookie))
+        return self.sent.last()
+
+
+def run(directory: Path, work: Callable[[Member], Awaitable[None]]) -> None:
+    async def begun() -> None:
+        member = Member(directory)
+        await member.trust.reload()
+        await work(member)
+
+    asyncio.run(begun())
+
+
+def take_list(directory: Path, number: int, *revoked: Card) -> None:
+    listed = fleets.sign_list(KEY, number, {card.fingerprint for card in revoked}, None)
+    store.take_list(directory, listed.octets)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    store.join(tmp_path / "peers", FLEET, fleets.card_text(fleets.sign_card(KEY, OWN, 1, 1000)), [OWN])
+    return tmp_path / "peers"
+
+
+def test_a_request_is_kept_and_answered_by_an_approval_once_the_fleet_has_signed(directory: Path) -> None:
+    async def work(member: Member) -> None:
+        assert isinstance(member.asked(NO_COOKIE), Cookie)
+        assert joining_view.requests(member.side) == [], "nothing is kept of who has proved nothing"
+        assert member.asked().standing is Standing.WAITING
+        (shown,) = joining_view.requests(member.side)
+        assert (shown["name"], shown["via"], shown["namesake"]) == ("new", "fe80::2", None)
+        (check,) = joining_view.checks(member.side)
+        assert (check.level, check.found) == (Level.OK, "1 wait: new")
+        signed = fleets.sign_card(KEY, NEW, 1)
+        await member.side.approve(signed)
+        assert joining_view.requests(member.side) == []
+        await asyncio.sleep(0.05)
+        own = member.trust.joined.memberships[FLEET.public_key].of(OWN)
+        assert own is not None
+        for said in (member.sent.last(), member.asked()):
+            assert isinstance(said, Approval)
+            assert (said.own, said.member) == (signed.octets, own.octets)
+
+    run(directory, work)
+
+
+def test_a_refused_node_is_told_so_until_it_is_approved(directory: Path) -> None:
+    async def work(member: Member) -> None:
+        assert isinstance(member.asked(), Receipt)
+        member.side.requests.refuse(NEW.fingerprint)
+        assert member.asked().standing is Standing.REFUSED
+        assert joining_view.requests(member.side) == []
+        member.side.requests.allow(NEW.fingerprint)
+        assert member.asked().standing is Standing.WAITING
+
+    run(directory, work)
+
+
+def test_a_revoked_key_is_not_kept(directory: Path) -> None:
+    async def work(member: Member) -> None:
+        assert isinstance(member.asked(), Receipt)
+        take_list(directory, 10, NEW)
+        await member.trust.reload()
+        assert joining_view.requests(member.side) == []
+        assert member.asked() is None
+        assert joining_view.requests(member.side) == []
+
+    run(directory, work)
+
+
+@pytest.mark.parametrize("ends", ["revoked", "late", "damaged", "left"])
+def test_who_is_no_member_any_more_is_silent(directory: Path, ends: str) -> None:
+    async def work(member: Member) -> None:
+        assert isinstance(member.asked(), Receipt)
+        take_list(directory, 1001 if ends == "late" else 10, *([OWN] if ends == "revoked" else []))
+        if ends == "damaged":
+            (directory / "rescue.list").write_text("nonsense")
+        if ends == "left":
+            store.leave(directory, "rescue")
+        await member.trust.reload()
+        assert member.asked(NO_COOKIE) is None
+        assert member.asked(bytes(16)) is None
+
+    run(directory, work)
+
+
+def test_an_address_without_a_route_gets_no_answer(directory: Path) -> None:
+    async def work(member: Member) -> None:
+        assert member.asked(NO_COOKIE, IPv6Address("fc00::1")) is None
+        assert member.asked(NO_COOKIE, OWN.address) is None
+
+    run(directory, work)
+
+
+def test_a_node_with_the_fleets_key_approves_itself(tmp_path: Path) -> None:
+    directory = tmp_path / "peers"
+    store.join(directory, FLEET, "", [OWN])
+
+    async def work(member: Member) -> None:
+        (shown,) = joining_view.requests(member.side)
+        assert (shown["name"], shown["via"]) == ("own", None)
+        (standing,) = joining_view.standing(member.side)
+        assert standing["words"] == shown["words"]
+        (check,) = joining_view.checks(member.side)
+        assert " ".join(shown["words"]) in check.found
+        assert member.asked(NO_COOKIE) is None, "it is no member yet"
+        await member.side.approve(fleets.sign_card(KEY, OWN, 1))
+        assert joining_view.requests(member.side) == []
+        assert joining_view.standing(member.side) == []
+        assert isinstance(member.asked(), Receipt)
+
+    run(directory, work)
+
+
+def test_a_request_under_the_name_of_another_node_is_shown_as_such(directory: Path) -> None:
+    other = make_card("new", public_key_of(_seed(2)))
+    store.take_members(directory, [fleets.sign_card(KEY, other, 1).octets], OWN)
+
+    async def work(member: Member) -> None:
+        assert isinstance(member.asked(), Receipt)
+        (shown,) = joining_view.requests(member.side)
+        assert shown["namesake"] == str(other.address)
+
+    run(directory, work)
