@@ -31,12 +31,21 @@ export async function follow(show: (following: Following) => void): Promise<void
   }
 }
 
-/** Pass on changes since a version. Return when the document must be fetched again; throw when the node is lost. */
+/**
+ * Pass on changes since a version. Return when the document must be fetched again; throw when the node is lost.
+ *
+ * A page that is left gives its connection up: a browser may keep the page for the way back, and has six connections.
+ */
 function changes(after: number, apply: (patch: unknown) => void): Promise<void> {
   const source = new EventSource(`/api/changes?after=${after}`);
+  const left = new AbortController();
   return new Promise<void>((resolve, reject) => {
+    addEventListener("pagehide", () => reject(new Error("the page was left")), { signal: left.signal });
     source.onmessage = (event: MessageEvent<string>) => apply(JSON.parse(event.data));
     source.addEventListener("again", () => resolve());
     source.onerror = () => reject(new Error("the node does not answer"));
-  }).finally(() => source.close());
+  }).finally(() => {
+    source.close();
+    left.abort();
+  });
 }

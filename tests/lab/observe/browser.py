@@ -72,10 +72,11 @@ class Browser:
         return sizes.total()
 
     def look(self, *, dark: bool = False, width: int = 1280, height: int = 900) -> None:
-        """Choose the colours that the reader prefers, and the size of the screen."""
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        """Choose the colours that the reader prefers, who wants no motion, and the size of the screen."""
+        features = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self._command("Emulation.setEmulatedMedia", {"features": [scheme]})
+        chosen = [{"name": name, "value": value} for name, value in features.items()]
+        self._command("Emulation.setEmulatedMedia", {"features": chosen})
         self._command("Emulation.setDeviceMetricsOverride", size)
 
     def picture(self, path: Path) -> None:

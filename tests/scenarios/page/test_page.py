@@ -5,6 +5,7 @@ The mesh is a ring: base - ridge - ford - hut - relay - base. All but the relay 
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
 
+from meshsec.page.web import PULSE_SECONDS
+from tests.lab.basics.patience import patient
 from tests.lab.basics.places import BUILD, REPOSITORY
 from tests.lab.basics.processes import Daemon
 from tests.lab.lab import Lab
@@ -30,6 +33,8 @@ PICTURES = REPOSITORY / "docs/guide/images" if os.environ.get("MESHSEC_PICTURES"
 LARGE = 1000
 SECONDS = 2.0
 BYTES = 300_000
+TRIES = 5
+"""Number of tries, of which the fastest counts: a busy machine may stall a browser during one of them."""
 FOREIGN = """\
 <!doctype html><title>foreign</title><script>
 const target = location.hash.slice(1);
@@ -60,16 +65,23 @@ def mesh() -> Iterator[Lab]:
         yield lab
 
 
-@pytest.fixture
-def browser(mesh: Lab) -> Iterator[Browser]:
-    """Return a browser on the ridge, with the page of the base open."""
-    mesh.heal()
+@pytest.fixture(scope="module")
+def on_the_ridge(mesh: Lab) -> Iterator[Browser]:
+    """Return a browser on the ridge."""
     with Browser(mesh["ridge"].namespace) as browser:
-        browser.look()
-        browser.open(address_of(mesh["base"]))
-        browser.wait(f"return document.querySelectorAll('#peers tbody tr').length === {len(NODES) - 2}")
         yield browser
-        assert [one for one in browser.complaints() if "favicon" not in one] == []
+
+
+@pytest.fixture
+def browser(mesh: Lab, on_the_ridge: Browser) -> Iterator[Browser]:
+    """Return that browser with the page of the base, which is opened anew."""
+    mesh.heal()
+    on_the_ridge.look()
+    on_the_ridge.open("about:blank")
+    on_the_ridge.open(address_of(mesh["base"]))
+    on_the_ridge.wait(f"return document.querySelectorAll('#peers tbody tr').length === {len(NODES) - 2}")
+    yield on_the_ridge
+    assert on_the_ridge.complaints() == []
 
 
 def address_of(node: Node, port: int = 8269) -> str:
@@ -161,19 +173,19 @@ def fill(browser: Browser, name: str, card: str) -> None:
     browser.do(lambda driver: driver.find_element(By.CSS_SELECTOR, "#change form button").click())
 
 
-def test_a_foreign_page_reads_nothing_and_changes_nothing(mesh: Lab, tmp_path: Path) -> None:
+def test_a_foreign_page_reads_nothing_and_changes_nothing(mesh: Lab, on_the_ridge: Browser, tmp_path: Path) -> None:
     ridge, base = mesh["ridge"], mesh["base"]
     (tmp_path / "index.html").write_text(FOREIGN)
     argv = ["python3", "-m", "http.server", "--bind", "::1", "--directory", str(tmp_path), "8000"]
     server = Daemon("foreign", ridge.namespace, argv, logs=ridge.logs, sockets=ridge.run_directory, notifies=False)
     server.start()
     try:
-        with Browser(ridge.namespace) as browser:
-            ridge.wait_for("the foreign page", lambda: server_answers(ridge), 30)
-            browser.open(f"http://[::1]:8000/#{address_of(base)}")
-            browser.wait("return document.title.includes(',')")
-            assert browser.run("return document.title") == "json: blocked, look: blocked, text: blocked"
-            assert base.control.peer("ridge")["state"] == "protected"
+        ridge.wait_for("the foreign page", lambda: server_answers(ridge), 30)
+        on_the_ridge.open(f"http://[::1]:8000/#{address_of(base)}")
+        on_the_ridge.wait("return document.title.includes(',')")
+        assert on_the_ridge.run("return document.title") == "json: blocked, look: blocked, text: blocked"
+        assert base.control.peer("ridge")["state"] == "protected"
+        on_the_ridge.complaints()
     finally:
         server.kill()
 
@@ -202,6 +214,16 @@ def test_nothing_inline_and_nothing_from_elsewhere_runs(browser: Browser) -> Non
         browser.run("return new Promise((resolve) => setTimeout(resolve, 50))")
         assert refusal in " ".join(browser.complaints()), attempt
     assert browser.run("return window.ran") is None
+
+
+def test_a_page_that_was_left_keeps_no_connection(mesh: Lab, browser: Browser) -> None:
+    """A browser opens six connections. One of a page that it keeps for the way back would be free at the next pulse."""
+    started = time.monotonic()
+    for _ in range(8):
+        browser.open("about:blank")
+        browser.open(address_of(mesh["base"]))
+        browser.wait("return document.querySelector('canvas')")
+    assert time.monotonic() - started < patient(1.5 * PULSE_SECONDS)
 
 
 def test_it_can_be_used_by_keyboard_alone(browser: Browser) -> None:
@@ -265,22 +287,22 @@ def test_a_thousand_nodes_are_shown_in_two_seconds_and_300_kb(alone: Node) -> No
         return rows === arguments[0] && label.startsWith(`${arguments[0] + 1} nodes`) && performance.now();
     """
     with answering(alone.run_directory / "view.sock", large(LARGE)), Browser(alone.namespace) as browser:
-        times = []
-        for _ in range(3):
+        times, sizes = [], []
+        for _ in range(TRIES):
             browser.received()
             opened(alone, browser)
             times.append(browser.wait(shown, LARGE) / 1000)
+            sizes.append(browser.received())
             if times[-1] <= SECONDS:
                 break
-        size = browser.received()
         browser.look(width=1100, height=700)
         browser.run("document.querySelector('#mesh').scrollIntoView()")
         if os.environ.get("MESHSEC_PICTURES"):
             browser.wait("return performance.now() > 8000")
         browser.picture(PICTURES / "page-1000.png")
-    print(f"{LARGE} nodes: {min(times):.2f} s, {size} bytes, {alone.daemons.page.resident_bytes()} resident")
-    assert min(times) <= SECONDS, "never in time, and the best counts: a busy machine may stall one"
-    assert size <= BYTES
+    print(f"{LARGE} nodes: {min(times):.2f} s, {max(sizes)} bytes, {alone.daemons.page.resident_bytes()} resident")
+    assert min(times) <= SECONDS, "never in time"
+    assert max(sizes) <= BYTES, "the first try has nothing in its cache"
 
 
 HOSTILE = [
