@@ -25,6 +25,7 @@ RT = (
 """Claims for the kernel that a vehicle runs."""
 
 MORE = (
+    "attacks/test_access_clients.py",
     "attacks/test_node_fleet_port.py",
     "scenarios/protection/test_joining.py",
     "attacks/test_node_ike_ports.py",
@@ -48,6 +49,17 @@ MORE = (
     "scenarios/networks/test_gateways.py",
     "scenarios/networks/test_keys.py",
     "scenarios/networks/test_clients.py",
+    "scenarios/networks/test_overlay.py",
+    "scenarios/networks/test_links.py::test_far_ends_reach_each_other_and_the_internet_sees_ike_and_esp_alone",
+    "scenarios/networks/test_links.py::test_a_second_uplink_takes_over_when_the_first_falls_silent",
+    "scenarios/networks/test_links.py::test_a_second_uplink_takes_over_when_the_first_loses_its_carrier",
+    "scenarios/networks/test_links.py::test_the_first_uplink_is_used_again",
+    "scenarios/networks/test_links.py::test_a_linked_node_gets_no_selectors_beside_the_paths",
+    "scenarios/networks/test_links.py::test_frames_from_elsewhere_do_not_get_into_a_path",
+    "scenarios/networks/test_links.py::test_a_restart_of_meshsecd_moves_nothing",
+    "scenarios/networks/test_links.py::test_nothing_leaves_in_the_clear_when_the_daemons_die",
+    "scenarios/networks/test_links.py::test_a_flood_at_an_uplink_does_not_keep_the_linked_node_out",
+    "scenarios/networks/test_links.py::test_a_node_that_is_not_trusted_gets_no_link",
     "scenarios/networks/test_selectors.py",
     "scenarios/ike/test_libreswan.py",
     "scenarios/ike/test_libreswan_driven.py::test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed",
