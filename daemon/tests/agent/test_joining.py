@@ -20,6 +20,7 @@ from meshsec.core.explain.findings import Level
 from meshsec.core.trust import fleets, joining
 from meshsec.core.trust.fleets import Fleet
 from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
+from meshsec.core.trust.join_requests import CHECKS_BURST
 from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Receipt, Standing
 from meshsec.core.values.model import Card, Route
 from meshsec.core.values.routes import RouteTable
@@ -34,8 +35,8 @@ def _seed(number: int) -> bytes:
 
 
 OWN = make_card("own", public_key_of(_seed(0)))
-NEW_KEY = Ed25519PrivateKey.from_private_bytes(_seed(1))
-NEW = make_card("new", public_key_of(_seed(1)))
+NEW_SEED = _seed(1)
+NEW = make_card("new", public_key_of(NEW_SEED))
 
 
 class Sent:
@@ -56,7 +57,7 @@ class Member:
     """The side of a member, with a route to the new node."""
 
     def __init__(self, directory: Path) -> None:
-        routes = RouteTable()
+        self.routes = routes = RouteTable()
         routes.put(Route(IPv6Network(NEW.address), IPv6Address("fe80::2"), "mesh0", 2, 1))
         self.trust = Trust(directory, OWN, lambda _: None, self._anywhere)
         around = Around(OWN, OWN.address, Keys(directory / "node.key"), routes, self._in_force, self._spawn)
@@ -72,15 +73,23 @@ class Member:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         raise AssertionError(work)
 
-    def asked(self, cookie: bytes | None = None, sender: IPv6Address = NEW.address) -> Any:
-        """Return the answer to the new node's request, by default with the cookie that it gets first."""
+    def asked(self, cookie: bytes | None = None, sender: IPv6Address = NEW.address, seed: bytes = NEW_SEED) -> Any:
+        """Return the answer to a new node's request, by default with the cookie that it gets first."""
         if cookie is None:
-            said = self.asked(NO_COOKIE, sender)
+            said = self.asked(NO_COOKIE, sender, seed)
             if not isinstance(said, Cookie):
                 return said
             cookie = said.cookie
-        self.side._heard(sender, joining.request(NEW_KEY, NEW, FLEET.public_key, cookie))
+        card = make_card("new", public_key_of(seed))
+        key = Ed25519PrivateKey.from_private_bytes(seed)
+        self.side._heard(sender, joining.request(key, card, FLEET.public_key, cookie))
         return self.sent.last()
+
+    def asked_by(self, seed: bytes, via: str) -> Any:
+        """Return the answer to another node, which is reached through a neighbour."""
+        address = make_card("new", public_key_of(seed)).address
+        self.routes.put(Route(IPv6Network(address), IPv6Address(via), "mesh0", 2, 1))
+        return self.asked(sender=address, seed=seed)
 
 
 def run(directory: Path, work: Callable[[Member], Awaitable[None]]) -> None:
@@ -133,6 +142,15 @@ def test_a_refused_node_is_told_so_until_it_is_approved(directory: Path) -> None
         assert joining_view.requests(member.side) == []
         member.side.requests.allow(NEW.fingerprint)
         assert member.asked().standing is Standing.WAITING
+
+    run(directory, work)
+
+
+def test_new_keys_through_one_neighbour_are_checked_at_a_rate_that_leaves_others_theirs(directory: Path) -> None:
+    async def work(member: Member) -> None:
+        answers = [member.asked_by(_seed(number), "fe80::2") for number in range(10, 40)]
+        assert int(CHECKS_BURST) <= sum(isinstance(one, Receipt) for one in answers) < len(answers)
+        assert isinstance(member.asked_by(_seed(40), "fe80::3"), Receipt)
 
     run(directory, work)
 

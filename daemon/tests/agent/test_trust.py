@@ -13,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters.files import trust_store
+from meshsec.adapters.files.trust_store import fleets as fleet_store
 from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.requests import Requests
 from meshsec.agent.sides.trust import Side, Trust
@@ -73,6 +74,23 @@ def test_each_card_is_reported_once(store: Store) -> None:
     assert sorted(map(str, events)) == sorted(map(str, [PeerSet(Peer("boat", BOAT)), PeerSet(Peer("ship", SHIP))]))
     assert problems == ()
     assert store.reload() == ([], ())
+
+
+def test_all_changes_are_reported_together(store: Store) -> None:
+    """Between two events the rules would be made of a part of them: without peers, after a restart."""
+    reported: list[list[Event]] = []
+
+    async def look() -> Surroundings:
+        reported.append(list(store.events))
+        return await anywhere()
+
+    store.trust = Trust(store.directory, OWN, store.events.append, look)
+    fleet_key = Ed25519PrivateKey.generate()
+    fleet_store.join(store.directory, Fleet("rescue", raw_public_key(fleet_key.public_key())), "", [OWN])
+    (store.directory / "boat.card").write_text("nonsense\n")
+    events, (problem,) = store.reload()
+    assert events == [TrustStoreRead((problem,), joins=True), PeerSet(Peer("ship", SHIP))]
+    assert reported == [[]]
 
 
 def test_removing_a_file_ends_the_trust(store: Store) -> None:

@@ -91,6 +91,22 @@ def test_esp_is_no_leak() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "target", "first", "kind"),
+    [
+        (17183, 17183, b"\1", Kind.CONTROL),
+        (17183, 17183, b"\2", Kind.CLEAR),
+        (17183, 17183, b"", Kind.CLEAR),
+        (17183, 40000, b"\1", Kind.CLEAR),
+    ],
+)
+def test_only_requests_to_join_between_their_ports_are_no_user_data(
+    source: int, target: int, first: bytes, kind: Kind
+) -> None:
+    datagram = struct.pack("!HHHH", source, target, 8 + len(first), 0) + first
+    assert seen(packet6(OWN, PEER, UDP, datagram)).counts == {kind: 1}
+
+
+@pytest.mark.parametrize(
     ("payload", "kind"),
     [
         (bytes(4) + b"IKE", Kind.IKE),

@@ -98,12 +98,12 @@ class Trust:
                 self._listed = frozenset(found.joined.revoked())
             revoked = self._listed | found.revocations.all().keys()
             kept = roster.kept(self._read, found.refused(), revoked)
+            self._around = await self._look()  # before the first event: no rules may be made of a part of them
             self._tell_problems(
                 tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in found.problems),
                 joins=bool(found.joined.memberships),
             )
             self._read = roster.trusted(found.roster.peers, revoked) | kept
-            self._around = await self._look()
             self._apply(believed(self._read, self._own, self._around))
             self.joined = found.joined
             for follow in self.on_fleets:

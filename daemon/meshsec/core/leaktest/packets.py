@@ -4,6 +4,9 @@ import struct
 from enum import StrEnum
 from struct import unpack_from
 
+from meshsec.core.trust.joining import PORT as PORT_JOIN
+from meshsec.core.trust.joining import VERSION as JOIN_VERSION
+
 SNAPLEN = 512
 """Octets of a frame that are looked at: the headers and the beginning of the payload, where the mark is."""
 
@@ -164,6 +167,8 @@ def _udp(datagram: bytes) -> Kind:
         return Kind.IKE
     if source == destination == PORT_IKE_NAT:
         return _encapsulated(datagram[8:])
+    if source == destination == PORT_JOIN and datagram[8] == JOIN_VERSION:
+        return Kind.CONTROL
     return Kind.CLEAR
 
 

@@ -34,12 +34,13 @@ from meshsec.core.values.model import Card
 
 PORT: Final = 17183
 """UDP port of both ends."""
+VERSION = 1
+"""First octet of every datagram."""
 COOKIE_LENGTH = 16
 NO_COOKIE = bytes(COOKIE_LENGTH)
 COOKIE_SECONDS = 60.0
 """A cookie is good for as long, and at most for twice as long: for the time of one more exchange."""
 
-_VERSION = 1
 _SIGNATURE = 64
 _PURPOSE = b"meshsec join: request\0"
 _HEAD = struct.Struct("!BB")
@@ -111,7 +112,7 @@ Message = Request | Cookie | Receipt | Approval
 
 def request(key: Ed25519PrivateKey, card: Card, fleet: bytes, cookie: bytes) -> bytes:
     """Return the request of a node with this key and card."""
-    body = _REQUEST_HEAD.pack(_VERSION, _Kind.REQUEST, fleet, cookie) + cards.render(card).encode("ascii")
+    body = _REQUEST_HEAD.pack(VERSION, _Kind.REQUEST, fleet, cookie) + cards.render(card).encode("ascii")
     return body + key.sign(_PURPOSE + body)
 
 
@@ -119,12 +120,12 @@ def encode(message: Cookie | Receipt | Approval) -> bytes:
     """Return the octets of an answer."""
     match message:
         case Cookie():
-            return _HEAD.pack(_VERSION, _Kind.COOKIE) + message.cookie
+            return _HEAD.pack(VERSION, _Kind.COOKIE) + message.cookie
         case Receipt():
-            return _HEAD.pack(_VERSION, _Kind.RECEIPT) + message.cookie + bytes([message.standing])
+            return _HEAD.pack(VERSION, _Kind.RECEIPT) + message.cookie + bytes([message.standing])
         case Approval():
             head = _APPROVAL_HEAD.pack(message.cookie, len(message.own))
-            return _HEAD.pack(_VERSION, _Kind.APPROVAL) + head + message.own + message.member
+            return _HEAD.pack(VERSION, _Kind.APPROVAL) + head + message.own + message.member
 
 
 def decode(octets: bytes) -> Message:
@@ -132,8 +133,8 @@ def decode(octets: bytes) -> Message:
     if not _HEAD.size <= len(octets) <= SIZE_MAX:
         raise JoinError(f"{len(octets)} octets; allowed: {_HEAD.size} to {SIZE_MAX}")
     version, kind = _HEAD.unpack_from(octets)
-    if version != _VERSION:
-        raise JoinError(f"version {version}; this meshsec reads version {_VERSION}")
+    if version != VERSION:
+        raise JoinError(f"version {version}; this meshsec reads version {VERSION}")
     rest = octets[_HEAD.size :]
     match kind:
         case _Kind.REQUEST:
