@@ -19,6 +19,7 @@ from image.shell import StepError, run, step
 OUT = root.REPOSITORY / "build" / "image"
 _INPUTS = (
     *("kernel-config/image", "daemon/meshsec", "daemon/systemd", "daemon/pyproject.toml", "daemon/requirements.lock"),
+    *(f"daemon/page/{name}" for name in ("build.mjs", "icon.svg", "index.html", "package-lock.json", "src")),
     *("docs/guide/vehicle-image.md", "docs/reference/schema", "policies", "tools/install", "LICENSE"),
 )
 """What goes into the image from here, besides the compiled programs."""

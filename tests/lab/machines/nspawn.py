@@ -147,7 +147,7 @@ class Machine:
         """Do what `make install` does, with the Python packages that the root has."""
         environment = {**os.environ, "DESTDIR": str(layer), "PREFIX": "/usr/local"}
         shell.run([str(REPOSITORY / "tools/install"), "system"], env=environment)
-        for name in ("meshsec", "meshsecd", "meshsec-radio"):
+        for name in ("meshsec", "meshsecd", "meshsec-page", "meshsec-radio"):
             (layer / "usr/local/bin" / name).symlink_to(f"/opt/meshsec/bin/{name}")
 
     def _daemon(self, base: Path, groups: list[Path]) -> Daemon:
