@@ -70,6 +70,7 @@ def test_a_thousand_cards_and_a_full_list_fit_in_a_line() -> None:
         (Hello, b"\xff\n"),
         (Hello, b'{"fleets": {"00": {"list": 1, "cards": ""}}}\n'),
         (Hello, b'{"fleets": {}, "more": 1}\n'),
+        (Hello, b'{"fleets": {"%s\\n": {"list": 1, "cards": "%s"}}}\n' % (KEYS[0].hex().encode(), b"0" * 64)),
         (Summary, b'{"fleets": {"%s": {"list": -1}}}\n' % KEYS[0].hex().encode()),
         (Summary, b'{"fleets": {"%s": {"list": 1, "cards": ["x"]}}}\n' % KEYS[0].hex().encode()),
         (Offer, b'{"lists": [], "cards": [%s], "lack": {}}\n' % b",".join([b'""'] * 1025)),

@@ -68,7 +68,7 @@ def holding(number: int, listed: bytes, cards: Iterable[bytes]) -> Holding:
     return Holding(number, listed, named, sha256("".join(sorted(named)).encode()).hexdigest())
 
 
-_Key = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+_Key = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Short = Annotated[str, msgspec.Meta(min_length=2 * _SHORT, max_length=2 * _SHORT)]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _Shorts = Annotated[list[_Short], msgspec.Meta(max_length=MEMBERS_MAX)]
