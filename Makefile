@@ -39,7 +39,7 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build page check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+.PHONY: help setup build programs page check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -77,7 +77,9 @@ build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.s
 	@rm -rf build/page
 	cd daemon/page && ../../build/node build.mjs ../../build/page
 
-build: $(STAMPS)/system page ## compile olsrv2d and overlayd (release) into build/bin, and the page's script into build/page
+build: programs page ## compile olsrv2d and overlayd (release) into build/bin, and the page's script into build/page
+
+programs: $(STAMPS)/system
 	@mkdir -p build/bin
 	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd
 	@for name in olsrv2d overlayd; do \
@@ -178,7 +180,7 @@ fleet-packages: build docs $(STAMPS)/deb
 # --- the job itself ---
 
 demo: NODES ?= 3
-demo: setup build ## watch three nodes in a line protect themselves (root; NODES=n, KEEP=1 leaves them running)
+demo: setup programs ## watch three nodes in a line protect themselves (root; NODES=n, KEEP=1 leaves them running)
 	$(BIN)/python -m tests.demo --nodes $(NODES) $(if $(KEEP),--keep)
 
 fuzz: setup ## feed mutated input to the packet parsers for a bounded time
