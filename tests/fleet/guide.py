@@ -1,27 +1,27 @@
 """Walks a guide as its reader does: types each command where its prompt says, and compares what comes out.
 
-In a console block a line ``NAME# COMMAND`` is typed at that node as root (``all``: at each, ``a, b``: at both), a line
-``NAME$ COMMAND`` elsewhere. Lines up to the next prompt are what must be printed: blanks count as one, ``...`` is
-anything, and the order is free. Only what a reader must put in differs: the mesh interface, cards, and apt's question.
+In a console block a line ``NAME# COMMAND`` is typed at that node as root (``all``: at each, ``a, b``: at both). Lines
+up to the next prompt are what must be printed: blanks count as one, ``...`` is anything, and the order is free. Only
+what a reader must put in differs: the mesh interface, cards, words, and apt's question.
 """
 
 import re
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from tests.lab.basics import shell
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.waiting import NotInTimeError, wait_until
 from tests.lab.machines.fleet import Fleet
 
 _BLOCK = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_PROMPT = re.compile(r"^([a-z]+(?:, [a-z]+)*)([#$]) (.*)$")
+_PROMPT = re.compile(r"^([a-z]+(?:, [a-z]+)*)# (.*)$")
 _HEADING = re.compile(r"^## (?:\d+\. )?(.*)$", re.MULTILINE)
 _CARD = re.compile(r"'CARD OF ([A-Z]+)'")
+_WORDS = re.compile(r"WORDS OF ([A-Z]+)")
+_FLEET = "meshsec-fleet1:..."
+"""Stands in a guide for the card of the fleet that it has made."""
 PATIENCE = 90.0
 """Seconds for what a command shows to become what the guide shows: routes and channels take some."""
 
@@ -56,8 +56,8 @@ def _steps(lines: Sequence[str]) -> Iterator[Step]:
         at += 1
         if prompt is None:  # a drawing
             continue
-        command = [prompt[3]]
-        if prompt[3].endswith("<<'END'"):
+        command = [prompt[2]]
+        if prompt[2].endswith("<<'END'"):
             end = lines.index("END", at)
             command += lines[at : end + 1]
             at = end + 1
@@ -77,17 +77,17 @@ def missing(expected: Sequence[str], output: str) -> list[str]:
 
 @dataclass
 class Walk:
-    """A fleet whose nodes have the names of a guide, and the computer of its operator."""
+    """A fleet whose nodes have the names of a guide."""
 
     fleet: Fleet
     names: Mapping[str, str]
     """The guide's names, and those of the fleet's nodes."""
-    office: Path
-    """The home of the operator."""
     replaced: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Words of a guide that are others here, by node."""
     faults: list[str] = field(default_factory=list)
     """What a command did not print."""
+    fleet_card: str = _FLEET
+    """The card of the fleet that was made last."""
 
     def walk(self, guide: str, skipped: Sequence[str], before: Mapping[str, Callable[[], None]]) -> None:
         """Type all commands of docs/guide/GUIDE. ``before`` does what people do before commands that begin so."""
@@ -123,36 +123,27 @@ class Walk:
             self.faults.append(f"{name}: {step.command}: no {lacking} in\n{shown}")
 
     def say(self, name: str, command: str) -> str:
-        """Run a command at a node or in the office, and return what it prints. Exit status 3 is a warning."""
-        command = _CARD.sub(lambda found: self._card(found[1].lower()), command)
-        if name not in self.names:
-            return self._office(command)
+        """Run a command at a node, and return what it prints. Exit status 3 is a warning."""
+        command = _CARD.sub(lambda found: self._own("card", found[1].lower()), command)
+        command = _WORDS.sub(lambda found: self._own("words", found[1].lower()), command)
+        command = command.replace(_FLEET, self.fleet_card)
         for word, own in self.replaced.get(name, {}).items():
             command = command.replace(word, own)
         command = command.replace("apt install", "apt-get -q -y install").replace("apt update", "apt-get -q update")
         typed = f"export DEBIAN_FRONTEND=noninteractive\n{command}"
         done = self.fleet.ssh(self.names[name], typed, check=False)
         assert done.returncode in (0, 3), f"{name}: {command}: {done.stdout}{done.stderr}"
+        if made := re.search(r"^fleet +(\S+)$", done.stdout, re.MULTILINE):
+            self.fleet_card = made[1]
         return done.stdout
 
-    def _card(self, name: str) -> str:
-        found = re.search(r"^card +(\S+)$", self.say(name, "meshsec key show --networks"), re.MULTILINE)
+    def _own(self, what: str, name: str) -> str:
+        """Return what a node says of itself: its card or its six words."""
+        found = re.search(rf"^{what} +(.+)$", self.say(name, "meshsec key show --networks"), re.MULTILINE)
         assert found is not None
         return found[1]
 
-    def _office(self, command: str) -> str:
-        if command.startswith("scp "):
-            *files, target = shlex.split(command)[1:]
-            node = self.fleet.nodes[self.names[target.removeprefix("root@").removesuffix(":")]]
-            for file in files:
-                path = self.office / file.removeprefix("~/")
-                node.write(f"/root/{path.name}", path.read_text(encoding="ascii"))
-            return ""
-        programs = f"{REPOSITORY}/.venv/bin:/usr/bin:/bin"
-        script = f"cd {self.office}; export HOME={self.office} PATH={programs}; {command}"
-        return shell.run(["sh", "-ec", script]).stdout
-
 
 def _is_reading(command: str) -> bool:
-    reading = ("status", "gateway status", "clients", "explain", "peer list", "doctor")
+    reading = ("status", "gateway status", "clients", "explain", "peer list", "fleet requests", "doctor")
     return any(command == f"meshsec {one}" or command.startswith(f"meshsec {one} ") for one in reading)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(1800)
 RADIO = ("The radio",)
 
 
-def walk(fleet: Fleet, office: Path, *names: str, **replaced: dict[str, str]) -> Walk:
+def walk(fleet: Fleet, *names: str, **replaced: dict[str, str]) -> Walk:
     """Return a walk through nodes of these names, whose mesh interfaces are the fleet's."""
     found = dict(zip(names, fleet.nodes, strict=True))
     for node in fleet.nodes:
@@ -33,7 +33,7 @@ def walk(fleet: Fleet, office: Path, *names: str, **replaced: dict[str, str]) ->
         name: {"--interface wlan0": " ".join(f"--interface {one}" for one in fleet.nodes[node].node.interfaces)}
         for name, node in found.items()
     }
-    return Walk(fleet, found, office, {name: {**words, **replaced.get(name, {})} for name, words in interfaces.items()})
+    return Walk(fleet, found, {name: {**words, **replaced.get(name, {})} for name, words in interfaces.items()})
 
 
 def outside_of(fleet: Fleet, *gateways: str) -> str:
@@ -59,7 +59,7 @@ def test_a_community_network(tmp_path: Path) -> None:
         outside = outside_of(fleet, "a", "d")
         house = Host.behind(fleet.lab["b"], fleet.lab.outsider("house"), 9)
         visitor = Station.create(fleet.lab, 1, "c")
-        made = walk(fleet, tmp_path, "school", "farm", "library", "bakery", library={'"eth1"': '"ap1"'})
+        made = walk(fleet, "school", "farm", "library", "bakery", library={'"eth1"': '"ap1"'})
         comes = partial(arrive, visitor, fleet, "c", tmp_path)
         made.walk("community-network.md", RADIO, {"library# meshsec explain": comes})
         ways = [((visitor.namespace, visitor.addresses(4)[0]), (outside, OUTSIDE4))]
@@ -77,7 +77,7 @@ def test_a_rescue_team(tmp_path: Path) -> None:
         outside = outside_of(fleet, "a")
         phone = Station.create(fleet.lab, 1, "a", "b")
         ports = {"truck": {'"eth2"': '"ap1"'}, "pack": {'"eth1"': '"ap1"'}}
-        made = walk(fleet, tmp_path, "truck", "pack", "boat", **ports)
+        made = walk(fleet, "truck", "pack", "boat", **ports)
         at = {name: partial(arrive, phone, fleet, node, tmp_path) for name, node in (("truck", "a"), ("pack", "b"))}
         before = {f"{name}# meshsec clients": comes for name, comes in at.items()}
         made.walk("rescue-team.md", RADIO, before)
