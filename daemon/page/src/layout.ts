@@ -20,12 +20,14 @@ export interface Line {
 
 /** The distance of two rings; a node's ring is the number of its hops. */
 const RING = 60;
+/** Radians by which each hop turns away: nodes exactly in a line could not leave it, since all forces lie in it. */
+const BEND = 0.5;
 
 export class Layout {
   places = new Map<string, Place>();
   lines: Line[] = [];
   private readonly simulation: Simulation<Place, undefined>;
-  private readonly links = forceLink<Place, Line>([]).distance(40).iterations(1);
+  private readonly links = forceLink<Place, Line>([]).distance(RING).iterations(1);
 
   constructor(moved: () => void) {
     this.simulation = forceSimulation<Place>([])
@@ -62,8 +64,9 @@ export class Layout {
   private placed(graph: Graph, key: string, kind: NodeKind, angles: Map<string, number>): Place {
     const old = this.places.get(key);
     if (old) return Object.assign(old, { kind });
-    const radius = kind === "self" ? 0 : RING * (graph.routes[key]?.length ?? 1);
-    const angle = angles.get(key) ?? 0;
+    const hops = kind === "self" ? 0 : (graph.routes[key]?.length ?? 1);
+    const radius = RING * hops;
+    const angle = (angles.get(key) ?? 0) + BEND * hops;
     return { key, kind, x: radius * Math.cos(angle), y: radius * Math.sin(angle) };
   }
 
