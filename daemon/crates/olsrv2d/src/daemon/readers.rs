@@ -119,13 +119,7 @@ impl Daemon {
     fn report_counters(&mut self, number: u32, now: Time) {
         let counted = self.counted();
         if let Some(changes) = &mut self.changes {
-            changes.publish_counters(
-                &self.reactor,
-                number,
-                now,
-                &self.router.counters(),
-                counted,
-            );
+            changes.publish_counters(&self.reactor, number, now, &self.router.counters(), counted);
         }
     }
 
