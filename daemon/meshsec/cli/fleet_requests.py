@@ -61,7 +61,11 @@ def approve(
     have asked.
     """
     fleet = fleet_key.fleet(directory)
-    card = _chosen(_of_fleet(_view(app), fleet.public_key), " ".join(target))
+    said = " ".join(target)
+    card = _named(_of_fleet(_view(app), fleet.public_key), said)
+    with Client(app.socket) as client:
+        client.call("join_check", {"card": cards.render(card)})
+    _confirm(card, said)
     card = shown.decided(card, networks_allowed, "meshsec fleet approve")
     signed = options.signed_card(directory, passphrase_stdin, card)
     with Client(app.socket) as client:
@@ -92,21 +96,16 @@ def _of_fleet(view: Mapping[str, Any], key: bytes) -> list[Request]:
     return [one for one in view["requests"] if one["fleet_key"] == key.hex()]
 
 
-def _chosen(waiting: Sequence[Request], target: str) -> Card:
-    """Return the card to sign. A name that anybody can take is confirmed by a person who knows the words."""
-    card = _named(waiting, target)
+def _confirm(card: Card, target: str) -> None:
+    """Let a person who knows the words confirm a name, which anybody can take."""
     if len(target.split()) > 1 or _is_card(target):
-        return card
-    (request,) = (one for one in waiting if one["name"] == target)
-    if request["namesake"]:
-        raise click.ClickException(f"{_caution_of_namesake(request)}; {_by_words(target)}")
+        return
     if not is_at_a_terminal():
         raise click.UsageError(
             f"without a terminal nobody can be asked whether the words are right: {shown.spoken(card)}; "
             f"{_by_words(target)}"
         )
     click.confirm(f"{shown.spoken(card)}\nAre these the six words that the operator of {target} reads out?", abort=True)
-    return card
 
 
 def _named(waiting: Sequence[Request], target: str) -> Card:
@@ -143,11 +142,10 @@ def _by_words(name: str) -> str:
 
 def _cautions(one: Request) -> list[str]:
     asked = [f"{one['name']} asks to speak for {', '.join(one['networks'])}."] if one["networks"] else []
-    return [f"{_caution_of_namesake(one)}.", *asked] if one["namesake"] else asked
-
-
-def _caution_of_namesake(one: Request) -> str:
-    return f"{one['name']} ({one['address']}) has the name of another node, {one['namesake']}, and another key"
+    if not one["namesake"]:
+        return asked
+    same = f"{one['name']} ({one['address']}) has the name of another node, {one['namesake']}, and another key."
+    return [same, *asked]
 
 
 _AGAIN = "A node repeats its request every 30 s; with its card, `meshsec fleet approve CARD` needs none"

@@ -56,6 +56,7 @@ from adapters.test_nftables import (
 from adapters.test_wall import GATE, HOST, HOST4, OPENED, THROUGH_OTHERS, WAY_OUT, Between, between, is_refused
 from meshsec.core.channels.nft_rules import TABLE, render
 from meshsec.core.ike import guard
+from meshsec.core.trust.joining import PORT as JOIN_PORT
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.model import Address, EspBackend, Perimeter, RulesSpec, UnknownNodes
 from namespaces import ip, needs_root, wait_for
@@ -302,6 +303,17 @@ def test_where_unknown_nodes_are_allowed_peers_are_still_protected(judge: Judge)
     judge.arriving([(udp(OUTSIDE4, OWN4), "link_in")])
     judge.leaving([(udp(OWN, STRANGER), PASSED), (udp(OWN4, STRANGER4), PASSED), (udp(OWN, OUTSIDE), "link_out")])
     judge.leaving(all_of([udp(OWN, PEER), udp(OWN4, PEER4), udp(OWN, LOCATOR)], "clear_out"))
+
+
+@pytest.mark.parametrize("unknown_nodes", UnknownNodes)
+def test_requests_to_join_above_the_rate_are_dropped_whatever_the_policy(
+    judge: Judge, unknown_nodes: UnknownNodes
+) -> None:
+    judge.apply(replace(SPEC, unknown_nodes=unknown_nodes, joins=True))
+    burst, many = 1000, 5000
+    judge.forger("mesh0")(*[udp(STRANGER, OWN, JOIN_PORT, JOIN_PORT)] * many)
+    wait_for(lambda: counted()[PASSED] >= burst, "a verdict on the burst")
+    assert counted()[PASSED] < many / 2, "the rest is what a second or two adds"
 
 
 def test_the_routers_group_and_port_pass_only_together(judge: Judge) -> None:

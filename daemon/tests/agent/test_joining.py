@@ -1,15 +1,19 @@
 """A member's side of joining: whom it answers, what it keeps for its operator, and when it is silent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters.files.trust_store import fleets as store
+from meshsec.adapters.sockets.control import ControlError
+from meshsec.agent.control.join_requests import JoinMethods
 from meshsec.agent.sides import joining_view
 from meshsec.agent.sides.joining import JoiningSide
 from meshsec.agent.sides.joining import Surroundings as Around
@@ -17,10 +21,11 @@ from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.ipv4_claims import Surroundings
 from meshsec.core.explain.findings import Level
+from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets, joining
 from meshsec.core.trust.fleets import Fleet
 from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
-from meshsec.core.trust.join_requests import CHECKS_BURST
+from meshsec.core.trust.join_requests import ASK_AGAIN, ASK_GAP, CHECKS_BURST
 from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Receipt, Standing
 from meshsec.core.values.model import Card, Route
 from meshsec.core.values.routes import RouteTable
@@ -219,5 +224,58 @@ def test_a_request_under_the_name_of_another_node_is_shown_as_such(directory: Pa
         assert isinstance(member.asked(), Receipt)
         (shown,) = joining_view.requests(member.side)
         assert shown["namesake"] == str(other.address)
+
+    run(directory, work)
+
+
+@pytest.mark.parametrize("name", ["new", "own"])
+def test_a_card_with_the_name_of_another_node_is_not_approved(directory: Path, name: str) -> None:
+    """The control: the same key again, as the fleet has it, and a name that nobody has."""
+    member_card = fleets.sign_card(KEY, NEW, 1)
+    store.take_members(directory, [member_card.octets], OWN)
+
+    async def work(member: Member) -> None:
+        methods = JoinMethods(cast("Any", SimpleNamespace(trust=member.trust, joining=member.side))).methods
+        clone = make_card(name, public_key_of(_seed(2)))
+        signed = fleets.card_text(fleets.sign_card(KEY, clone, 2))
+        for method, params in (("join_check", {"card": cards.render(clone)}), ("join_approve", {"signed": signed})):
+            with pytest.raises(ControlError, match=f"^{name} .*another node.*meshsec up --name.*meshsec fleet sign"):
+                await methods[method](params)
+        assert {one.card.address for one in member.trust.joined.members.values()} == {NEW.address}
+        again = fleets.card_text(fleets.sign_card(KEY, NEW, 3))
+        assert await methods["join_approve"]({"signed": again}) == {"address": str(NEW.address)}
+        free = make_card("free", public_key_of(_seed(2)))
+        assert await methods["join_check"]({"card": cards.render(free)}) == {"address": str(free.address)}
+
+    run(directory, work)
+
+
+@pytest.mark.parametrize(("strangers", "is_kept"), [(3, False), (int(ASK_AGAIN / ASK_GAP), True), (16384, True)])
+def test_many_routes_are_looked_through_once_before_a_node_is_asked_again(
+    directory: Path, strangers: int, is_kept: bool
+) -> None:
+    """The control: of a small mesh each look takes the routes as they are."""
+
+    async def work(member: Member) -> None:
+        for number in range(strangers):
+            address = IPv6Address((0xFC << 120) + number + 1)
+            member.routes.put(Route(IPv6Network(address), IPv6Address("fe80::3"), "mesh0", 9, 9))
+        side, walks = member.side, 0
+        begun = asyncio.get_running_loop().time()
+
+        class Counted(RouteTable):
+            def __iter__(self) -> Iterator[Route]:
+                nonlocal walks
+                walks += 1
+                return iter(member.routes)
+
+        side._around = replace(side._around, routes=Counted())
+        for _ in range(5):
+            side._ask()
+        assert side._reachable[0] == NEW.address, "the nearest first"
+        assert walks == (1 if is_kept else 5)
+        side._look_at -= ASK_AGAIN + asyncio.get_running_loop().time() - begun
+        side._ask()
+        assert walks == (2 if is_kept else 6)
 
     run(directory, work)

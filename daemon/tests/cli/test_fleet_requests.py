@@ -12,8 +12,9 @@ import jsonschema
 import pytest
 from click.testing import Result
 
-from meshsec.adapters.sockets.control import ControlServer
+from meshsec.adapters.sockets.control import ControlError, ControlServer
 from meshsec.cli import cards as shown
+from meshsec.cli import fleet_options as options
 from meshsec.cli import fleet_requests
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets
@@ -42,14 +43,23 @@ class Daemon:
 
     def __init__(self) -> None:
         self.key = ""
+        self.namesake = ""
+        """The card that has the name of another node."""
         self.waiting: list[tuple[Card, str | None]] = []
         self.told: list[tuple[str, Mapping[str, Any]]] = []
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        if method == "join_check":
+            return self._checked(params["card"])
         if method != "join_requests":
             self.told.append((method, params))
             return {}
         return {"schema": "meshsec-join-requests-1", "requests": [self._view(*one) for one in self.waiting]}
+
+    def _checked(self, card: str) -> Mapping[str, Any]:
+        if self.namesake == card:
+            raise ControlError("refused", "has the name of another node")
+        return {}
 
     def _view(self, card: Card, namesake: str | None) -> dict[str, Any]:
         return {
@@ -118,7 +128,7 @@ def test_requests_show_the_six_words_in_80_columns(meshsec: Meshsec, daemon: Dae
 
 
 def test_six_words_approve_the_node_that_has_them(meshsec: Meshsec, daemon: Daemon, office: str) -> None:
-    daemon.waiting = [(FALSE_BRAVO, None), (BRAVO, "fc00::9")]
+    daemon.waiting = [(FALSE_BRAVO, None), (BRAVO, None)]
     result = meshsec("fleet", "approve", *shown.spoken(BRAVO).upper().split(), "--directory", office)
     assert f"bravo is a member of rescue: {BRAVO.address}" in result.stdout
     assert approved(daemon) == [BRAVO]
@@ -153,15 +163,25 @@ def test_a_name_that_others_have_is_refused_whoever_confirms_it(
     meshsec: Meshsec, daemon: Daemon, office: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet_requests, "is_at_a_terminal", lambda: True)
-    daemon.waiting = [(BRAVO, str(BOAT.address))]
-    refused = meshsec("fleet", "approve", "bravo", "--directory", office, input="y\n")
-    assert f"the name of another node, {BOAT.address}, and another key" in refused.stderr
     daemon.waiting = [(BRAVO, None), (FALSE_BRAVO, None)]
     refused = meshsec("fleet", "approve", "bravo", "--directory", office, input="y\n")
     assert "2 nodes with the name 'bravo'" in refused.stderr
     refused = meshsec("fleet", "approve", "boat", "--directory", office, input="y\n")
     assert "no node 'boat' asks to join this fleet; those that do: bravo, bravo" in refused.stderr
     assert approved(daemon) == []
+
+
+@pytest.mark.parametrize("target", ["bravo", shown.spoken(BRAVO), cards.render(BRAVO)])
+def test_a_name_that_another_node_has_is_refused_before_anything_is_signed(
+    meshsec: Meshsec, daemon: Daemon, office: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_requests, "is_at_a_terminal", lambda: True)
+    monkeypatch.setattr(options, "signed_card", lambda *_: pytest.fail("it signs"))
+    daemon.waiting, daemon.namesake = [(BRAVO, str(BOAT.address))], cards.render(BRAVO)
+    refused = meshsec("fleet", "approve", target, "--directory", office, input="y\n")
+    assert (refused.exit_code, daemon.told) == (1, [])
+    assert "has the name of another node" in refused.stderr
+    assert "is a member" not in refused.stdout
 
 
 def test_a_scanned_card_needs_no_request(meshsec: Meshsec, daemon: Daemon, office: str) -> None:

@@ -4,11 +4,13 @@ import os
 import re
 import shutil
 import subprocess
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 
 from meshsec.adapters.files import credential
+from meshsec.agent.sides.joining import NODES
 
 UNITS = Path(__file__).parents[2] / "systemd"
 
@@ -97,6 +99,14 @@ def test_classes_that_a_killed_meshsecd_left_are_restored_and_nothing_else_is_st
 def setting(unit: str, name: str) -> list[str]:
     """Return all values of a setting."""
     return re.findall(rf"^{name}=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
+
+
+def test_meshsecd_may_send_wherever_a_node_asks_to_join() -> None:
+    """Routers announce locators, and not mesh addresses, where ESP is in user space."""
+    text = (UNITS / "meshsecd.service").read_text()
+    (allowed,) = re.findall(r"^IPAddressAllow=(.*)$", text, re.MULTILINE)
+    assert NODES in [ip_network(one) for one in allowed.split() if one != "localhost"]
+    assert "IPAddressDeny=any" in text.splitlines()
 
 
 def test_the_radio_comes_after_the_drop_rules_and_before_the_router() -> None:

@@ -9,8 +9,10 @@ from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import joining_view
+from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import FleetError
+from meshsec.core.values.model import Card
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
@@ -22,6 +24,7 @@ class JoinMethods:
         self._sides = sides
         self.methods: Mapping[str, Method] = {
             "join_requests": self._list,
+            "join_check": self._check,
             "join_approve": self._approve,
             "join_refuse": self._refuse,
         }
@@ -29,9 +32,29 @@ class JoinMethods:
     async def _list(self, _params: Params) -> Mapping[str, Any]:
         return {"schema": "meshsec-join-requests-1", "requests": joining_view.requests(self._sides.joining)}
 
+    async def _check(self, params: Params) -> Mapping[str, Any]:
+        try:
+            card = cards.parse(text(params, "card"))
+        except cards.CardError as error:
+            raise ControlError("refused", str(error)) from error
+        self._refuse_namesake(card)
+        return {"address": str(card.address)}
+
+    def _refuse_namesake(self, card: Card) -> None:
+        """Raise ControlError if another node has the name: the fleet would take the card for that node's next key."""
+        other = joining_view.namesake(self._sides.joining, card)
+        if other is not None:
+            raise ControlError(
+                "refused",
+                f"{card.name} ({card.address}) has the name of another node, {other}, and another key; "
+                "`meshsec up --name` on the new node gives it a name of its own, "
+                f"and `meshsec fleet sign` signs a changed key of {card.name}",
+            )
+
     async def _approve(self, params: Params) -> Mapping[str, Any]:
         try:
             signed = fleets.parse_card(text(params, "signed"), self._sides.trust.joined.keys)
+            self._refuse_namesake(signed.card)
             await self._sides.joining.approve(signed)
         except (FleetError, trust_store.TrustStoreError) as error:
             raise ControlError("refused", str(error)) from error

@@ -24,7 +24,7 @@ from meshsec.core.channels.desired import host
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.trust import joining
 from meshsec.core.trust.fleets import SignedCard
-from meshsec.core.trust.join_requests import Asking, JoinRequests, Kept
+from meshsec.core.trust.join_requests import ASK_AGAIN, ASK_GAP, Asking, JoinRequests, Kept
 from meshsec.core.trust.joining import Approval, Cookie, Cookies, JoinError, Receipt, Request, Standing
 from meshsec.core.trust.membership import Joined, Membership
 from meshsec.core.values.model import Address, Card
@@ -32,6 +32,8 @@ from meshsec.core.values.routes import RouteTable
 
 NODES = IPv6Network("fc00::/7")
 """Where the addresses and locators of nodes lie."""
+_ROUND = int(ASK_AGAIN / ASK_GAP)
+"""Nodes that can be asked before the first of them is asked again."""
 _LISTEN_AGAIN = 2.0
 _RULES_SECONDS = 10.0
 _ADMIT_GAP = 0.5
@@ -66,6 +68,9 @@ class JoiningSide:
         self._cookies = Cookies(secrets.token_bytes(32))
         self.requests = JoinRequests(random.random)
         self.asking = Asking()
+        self._reachable: list[IPv6Address] = []
+        self._look_at = 0.0
+        """When the routes are looked through again."""
         self._signed: dict[tuple[bytes, IPv6Address], bytes] = {}
         """The signed cards of members by fleet and address."""
         self._is_lonely = True
@@ -139,22 +144,30 @@ class JoiningSide:
         asked = self._asked_fleets()
         if not asked:
             return now + 1.0
-        address, due = self.asking.next(self._reachable(), now)
+        if now >= self._look_at:
+            self._look(now)
+        address, due = self.asking.next(self._reachable, now)
         if address is not None:
             self._send_requests(address)
         return due
 
-    def _reachable(self) -> list[IPv6Address]:
-        """Return the addresses of nodes to which there is a route, the nearest first."""
+    def _look(self, now: float) -> None:
+        """Find the addresses of nodes to which there is a route, the nearest first.
+
+        A walk through ten thousands of routes, which strangers can announce, takes 0.1 s of the loop. So where there
+        are more than can be asked in ``ASK_AGAIN``, they are looked through once in that time.
+        """
+        routes = list(self._around.routes)
         found = {
             address: route.hops
-            for route in self._around.routes
+            for route in routes
             if isinstance(address := route.destination.network_address, IPv6Address)
             and route.destination.prefixlen == address.max_prefixlen
             and route.originator in {None, address}
             and address in NODES
         }
-        return sorted(found, key=lambda address: (found[address], address))
+        self._reachable = sorted(found, key=lambda address: (found[address], address.packed))
+        self._look_at = now + ASK_AGAIN if len(routes) > _ROUND else now
 
     def _send_requests(self, address: IPv6Address) -> None:
         try:

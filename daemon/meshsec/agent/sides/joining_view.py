@@ -39,15 +39,19 @@ def _request(side: JoiningSide, fleet: bytes, card: Card) -> dict[str, Any]:
         "via": None,
         "waiting": 0,
         "seen": 0,
-        "namesake": _namesake(side, card),
+        "namesake": namesake(side, card),
     }
 
 
-def _namesake(side: JoiningSide, card: Card) -> str | None:
-    """Return the address of another node that has the name on the card: this node, or a peer."""
-    others = {side.own.address: {side.own.name}}
-    others |= {peer.card.address: {peer.name, peer.card.name} for peer in side.trust.peers.values()}
-    found = (address for address, names in others.items() if card.name in names and address != card.address)
+def namesake(side: JoiningSide, card: Card) -> str | None:
+    """Return the address of another node that has the name on the card: this node, a peer, or a member of a fleet."""
+    joined = side.trust.joined
+    revoked = joined.revoked()
+    members = [one.card for one in joined.members.values() if one.card.fingerprint.hex() not in revoked]
+    names = [(side.own, side.own.name), *((one, one.name) for one in members)]
+    for peer in side.trust.peers.values():
+        names += [(peer.card, peer.name), (peer.card, peer.card.name)]
+    found = (one.address for one, name in names if name == card.name and one.address != card.address)
     return next(map(str, found), None)
 
 

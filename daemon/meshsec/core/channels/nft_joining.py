@@ -13,8 +13,12 @@ _RATE = "limit rate 1000/second burst 1000 packets"
 
 
 def arriving(spec: RulesSpec) -> list[str]:
-    """Return what lets requests and answers in, in a node that has a fleet."""
-    return [f"iifname @links ip6 saddr @mesh6 {_DATAGRAM} {_RATE} accept"] if spec.joins else []
+    """Return what lets requests and answers in, in a node that has a fleet.
+
+    What exceeds the rate is dropped here, because later rules accept it where unknown nodes are allowed.
+    """
+    datagram = f"iifname @links ip6 saddr @mesh6 {_DATAGRAM}"
+    return [f"{datagram} {_RATE} accept", f"{datagram} drop"] if spec.joins else []
 
 
 def leaving(spec: RulesSpec) -> list[str]:
