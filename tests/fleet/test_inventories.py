@@ -52,6 +52,16 @@ def test_an_examples_values_are_what_the_roles_and_meshsec_take(inventory: str, 
     assert set(re.findall(r"^(\S+) +: ok=", done.stdout, re.MULTILINE)) == set(NODES[inventory].split(",")), done.stdout
 
 
+def test_an_upgrade_watches_each_unit_that_the_packages_restart() -> None:
+    health = (_COLLECTION / "roles/upgrade/files/health.py").read_text(encoding="utf-8")
+    watched = re.findall(r'"([a-z0-9-]+)"', health.partition("UNITS = (")[2].partition(")")[0])
+    rules = (REPOSITORY / "daemon/debian/rules").read_text(encoding="utf-8")
+    restarted = [line for line in rules.splitlines() if "--restart-after-upgrade" in line]
+    units = re.findall(r"(\S+)\.service", "\n".join(restarted))
+    assert "meshsecd" in units
+    assert set(units) <= set(watched)
+
+
 def test_what_is_yes_or_no_may_be_given_by_extra_vars_which_are_text() -> None:
     specs = (yaml.safe_load(file.read_text()) for file in _COLLECTION.glob("roles/*/meta/argument_specs.yml"))
     options = (entry["options"] for spec in specs for entry in spec["argument_specs"].values() if "options" in entry)

@@ -324,6 +324,7 @@ def _check_scripts(root: Root) -> None:
     }
     ours = ["meshsec-names.service", "meshsec-page.service", "meshsecd.service"]
     assert services == dict(zip(PACKAGES, (ours, ["olsrv2d.service"], ["overlayd.service"]), strict=True))
+    assert "deb-systemd-invoke start meshsec-names.service meshsec-page.service" in restarted["meshsec"]
     assert not list(scripts.glob("meshsec*.preinst"))
 
 

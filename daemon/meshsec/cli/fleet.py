@@ -21,7 +21,7 @@ from meshsec.core.trust import card as cards
 from meshsec.core.trust import card_typos, fleets, revocation_notes
 from meshsec.core.trust.fleets import Fleet, SignedCard, TrustList
 from meshsec.core.trust.membership import Joined, Membership
-from meshsec.core.trust.revocation_notes import Note, date
+from meshsec.core.trust.revocation_notes import Note, Notes, date
 
 SCHEMA = "meshsec-fleet-1"
 
@@ -90,7 +90,9 @@ def revoke(target: tuple[str, ...], reason: str, directory: Path, passphrase_std
     NAME is that of a card that was signed here; all its keys are revoked. The second line that is printed says name,
     date and reason of each revoked key. A node that is too old to read it does without.
     """
-    names = fleet_key.signed_names(directory)
+    names: dict[bytes, str] = {}
+    with options.informing("no name of a card is known here"):
+        names = fleet_key.signed_names(directory)
     added = {key: name for one in target for key, name in _targets(one, names).items()}
     revocation_notes.checked_reason(reason)
     _sign_list(directory, passphrase_stdin, lambda revoked: revoked | added.keys(), reason, added)
@@ -120,7 +122,7 @@ def renew(directory: Path, passphrase_stdin: bool) -> None:
 def show(directory: Path, as_json: bool) -> None:
     """Print what nodes join the fleet by, and the newest trust list."""
     known, listed = fleet_key.fleet(directory), fleet_key.trust_list(directory)
-    membership = Membership(known, list=listed, notes=fleet_key.notes(directory))
+    membership = Membership(known, list=listed, notes=_notes(directory))
     if as_json:
         print_json({"schema": SCHEMA, "fleets": [_view(membership, None, 0)], "problems": []})
     else:
@@ -319,7 +321,7 @@ def _sign_list(
     names: Mapping[bytes, str] | None = None,
 ) -> None:
     """Sign the next list and the notes on it: of the keys that are new with ``names`` and ``reason``."""
-    before, known = fleet_key.trust_list(directory), fleet_key.notes(directory)
+    before, known = fleet_key.trust_list(directory), _notes(directory)
     present = before.revoked if before else frozenset()
     revoked = change(present)
     key, now = options.load_key(directory, passphrase_stdin), int(time.time())
@@ -328,10 +330,19 @@ def _sign_list(
     said |= {one: Note(now, (names or {}).get(one, ""), reason) for one in revoked - present}
     notes = revocation_notes.sign(key, listed.number, said)
     fleet_key.save_list(directory, listed)
-    fleet_key.save_notes(directory, notes)
+    with options.informing("the next list will not say it"):
+        fleet_key.save_notes(directory, notes)
     click.echo(fleets.list_text(listed))
     click.echo(revocation_notes.text(notes))
     click.echo(f"list of {date(listed.number)}: {len(revoked)} keys are revoked", err=True)
+
+
+def _notes(directory: Path) -> Notes | None:
+    try:
+        return fleet_key.notes(directory)
+    except fleet_key.FleetKeyError as error:
+        options.warn(error, "what was said of the revoked keys is left out")
+        return None
 
 
 def _targets(text: str, names: Mapping[bytes, str]) -> dict[bytes, str]:

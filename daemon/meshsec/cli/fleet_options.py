@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -47,8 +49,23 @@ def signed_card(path: Path, passphrase_stdin: bool, card: Card, days: int = 0) -
         raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {card.fingerprint.hex()}`")
     now = int(time.time())
     signed = fleets.sign_card(load_key(path, passphrase_stdin), card, now, now + days * DAY if days else 0)
-    fleet_key.remember_signed(path, card)
+    with informing("the card is signed, but not to be revoked by its name"):
+        fleet_key.remember_signed(path, card)
     return signed
+
+
+@contextmanager
+def informing(without: str) -> Iterator[None]:
+    """Warn and go on if a file fails that only informs: what is signed counts without it."""
+    try:
+        yield
+    except fleet_key.FleetKeyError as error:
+        warn(error, without)
+
+
+def warn(error: fleet_key.FleetKeyError, without: str) -> None:
+    """Say on standard error what is missing without a file."""
+    click.echo(f"warning: {error}: {without}", err=True)
 
 
 def spoken(known: Fleet) -> str:

@@ -19,7 +19,7 @@ from meshsec.core.trust.identity import IdentityError, checked_networks
 from meshsec.core.values.model import Card
 
 STATUS_SCHEMA = "meshsec-key-1"
-_RESTART = "restart meshsecd, and reload the router after `meshsec export`: SAs and rules stay"
+_RESTART = "restart meshsecd and meshsec-page, and reload the router after `meshsec export`: SAs and rules stay"
 
 
 @click.group

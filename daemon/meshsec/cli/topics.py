@@ -43,7 +43,10 @@ def help_(ctx: click.Context, topic: str | None) -> None:
 
 
 def _topics() -> Mapping[str, Path]:
-    """Return the documents by topic, in the order of their rooms. Raises ClickException when there are none."""
+    """Return the documents by topic, in the order of their rooms. Raises ClickException when there are none.
+
+    A name that an earlier room has, too, is a topic with its room: ``reference/systemd``.
+    """
     directory = next((one for one in DIRECTORIES if (one / "guide").is_dir()), None)
     if directory is None:
         tried = ", ".join(map(str, DIRECTORIES[1:]))
@@ -54,7 +57,7 @@ def _topics() -> Mapping[str, Path]:
     found: dict[str, Path] = {}
     for room in _ROOMS:
         for path in sorted((directory / room).glob("*.md")):
-            found.setdefault(path.stem, path)
+            found[f"{room}/{path.stem}" if path.stem in found else path.stem] = path
     return found
 
 

@@ -5,6 +5,7 @@ import select
 import subprocess
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,3 +147,17 @@ def test_each_kind_of_change_is_noticed_and_others_are_not(path: Path, tmp_path:
 def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(files.FileError, match=f"{tmp_path}/none: No such file"):
         Changes([tmp_path / "none/hosts"])
+
+
+def test_a_list_of_refused_names_takes_little_more_memory_than_twice_its_size(path: Path) -> None:
+    """meshsec-names.service has MemoryMax=64M, of which Python takes a quarter."""
+    line = b"0.0.0.0 advertisement.example.com\n"
+    path.write_bytes(line * ((hosts_file.LIMIT - 4096) // len(line)))
+    tracemalloc.start()
+    try:
+        for wanted in (LINES, ("fc00::3 n3.mesh", *LINES), ()):
+            assert hosts_file.put(path, wanted)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.5 * hosts_file.LIMIT

@@ -40,6 +40,31 @@ def _status(meshsec: Meshsec) -> dict[str, object]:
     return found
 
 
+def test_damaged_files_that_only_inform_do_not_keep_a_key_from_being_revoked(
+    meshsec: Meshsec, card: str, office: str
+) -> None:
+    _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    (Path(office) / "signed.names").write_text("damaged\n")
+    (Path(office) / "revocation.notes").write_text("damaged\n")
+    revoked = cards.parse(card).fingerprint.hex()
+    done = meshsec("fleet", "revoke", revoked, "--directory", office)
+    assert done.exit_code == 0, done.stderr
+    assert "warning: " in done.stderr
+    assert "signed.names" in done.stderr
+    assert "revocation.notes" in done.stderr
+    shown = json.loads(meshsec("fleet", "show", "--json", "--directory", office).stdout)
+    assert shown["fleets"][0]["list"]["revoked"] == [revoked]
+
+
+def test_a_card_is_signed_although_its_name_cannot_be_noted(meshsec: Meshsec, card: str, office: str) -> None:
+    _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    (Path(office) / "signed.names").mkdir()
+    done = meshsec("fleet", "sign", card, "--no-networks", "--directory", office)
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout
+    assert "the card is signed, but not to be revoked by its name" in done.stderr
+
+
 def test_a_member_is_revoked_by_its_name_and_all_members_read_why(
     meshsec: Meshsec, boat: Meshsec, card: str, office: str
 ) -> None:

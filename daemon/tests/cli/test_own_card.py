@@ -136,7 +136,9 @@ def test_a_key_is_changed_through_a_next_one(meshsec: Callable[..., Result]) -> 
     assert refused.exit_code == 1
     assert "nobody knows what the next key protects" in refused.stderr
     assert keys(meshsec) == (old, made["card"])
-    assert meshsec("key", "end", "--force").exit_code == 0
+    ended = meshsec("key", "end", "--force")
+    assert ended.exit_code == 0
+    assert "restart meshsecd and meshsec-page, " in ended.stdout, "both are bound to addresses of the keys"
     assert keys(meshsec) == (made["card"], None)
     assert shown(meshsec) == made
 

@@ -16,9 +16,11 @@ def run(*argv: str) -> Result:
 
 def test_each_document_for_readers_is_a_topic_with_its_title() -> None:
     shown = run().output
-    for room in ("guide", "reference", "explanation"):
-        for path in (DOCS / room).glob("*.md"):
-            assert f"  {path.stem} " in shown
+    listed = [line.split(maxsplit=1) for line in shown.splitlines() if line.startswith("  ")]
+    documents = [path for room in ("guide", "reference", "explanation") for path in (DOCS / room).glob("*.md")]
+    titles = [path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for path in documents]
+    assert sorted(title for _, title in listed) == sorted(titles)
+    assert {topic.rpartition("/")[2] for topic, _ in listed} == {path.stem for path in documents}
     assert "radio" in shown
     assert "Bring a radio into the mesh" in shown
     assert "rfc-coverage" not in shown
@@ -32,6 +34,12 @@ def test_a_document_is_printed_for_a_terminal(topic: str) -> None:
     assert done.output.startswith(text.partition("\n")[0].removeprefix("# "))
     lines = done.output.splitlines()
     assert not [line for line in lines if line.startswith(("#", "```")) or "](" in line]
+
+
+def test_a_name_that_two_rooms_have_is_a_topic_of_each() -> None:
+    for topic, path in (("systemd", "guide/systemd"), ("reference/systemd", "reference/systemd")):
+        title = (DOCS / f"{path}.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        assert run(topic).output.startswith(title)
 
 
 def test_commands_stay_as_they_are() -> None:

@@ -7,7 +7,16 @@ import json
 import subprocess
 import sys
 
-UNITS = ("meshsec-firewall", "meshsec-ike", "meshsec-pluto", "meshsecd", "olsrv2d", "overlayd")
+UNITS = (
+    "meshsec-firewall",
+    "meshsec-ike",
+    "meshsec-pluto",
+    "meshsecd",
+    "olsrv2d",
+    "overlayd",
+    "meshsec-names",
+    "meshsec-page",
+)
 
 
 def said(*command):

@@ -3,7 +3,8 @@
 The directory has five files. ``fleet.key`` is PKCS#8 in PEM, readable by its owner alone and encrypted if a passphrase
 was given (PBES2 as the library chooses it). ``fleet.card`` is what nodes get. ``trust.list`` is the newest signed list,
 ``revocation.notes`` what is said of the keys on it. ``signed.names`` has fingerprint and name of each card that was
-signed here, so that a member can be revoked by its name.
+signed here, so that a member can be revoked by its name; it is changed under the lock of ``.lock``, because many cards
+may be signed at once.
 """
 
 import os
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from meshsec import files
+from meshsec.adapters.files.trust_store import lock
 from meshsec.core.trust import fleets, revocation_notes
 from meshsec.core.trust.fleets import Fleet, FleetError, TrustList
 from meshsec.core.trust.identity import IdentityError, checked_name, raw_public_key
@@ -138,13 +140,18 @@ def signed_names(directory: Path) -> dict[bytes, str]:
 
 
 def remember_signed(directory: Path, card: Card) -> None:
-    """Note the name of a card that was signed. Raises FleetKeyError."""
+    """Note the name of a card that was signed, also while others are signed. Raises FleetKeyError."""
+    try:
+        with lock.locked(directory):
+            _remember(directory, card)
+    except (files.FileError, lock.LockError) as error:
+        raise FleetKeyError(str(error)) from error
+
+
+def _remember(directory: Path, card: Card) -> None:
     known = signed_names(directory)
     if known.get(card.fingerprint) == card.name:
         return
     known[card.fingerprint] = card.name
     text = "".join(f"{key.hex()} {name}\n" for key, name in known.items())
-    try:
-        files.write(directory / _SIGNED, text.encode(), 0o644)
-    except files.FileError as error:
-        raise FleetKeyError(str(error)) from error
+    files.write(directory / _SIGNED, text.encode(), 0o644)

@@ -1,8 +1,9 @@
 """The lines of hosts(5) that belong to meshsec, in a file of which all other lines are the administrator's."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import ip_address
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from meshsec.core.names.names import DOMAIN, Named
@@ -11,6 +12,12 @@ BEGIN = "# BEGIN meshsec: the nodes that this node trusts. meshsec keeps these l
 END = "# END meshsec"
 
 _LINE = re.compile(rf"([0-9a-f:.]+) [a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.{DOMAIN}")
+_MARK = re.compile(
+    rb"^[ \t\v\f\r]*(?:(%b)|%b)[ \t\v\f\r]*(?:\n|\Z)" % (re.escape(BEGIN.encode()), re.escape(END.encode())),
+    re.MULTILINE,
+)
+"""The line of a mark; the group is of the first one."""
+_ANY_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
 class HostsError(ValueError):
@@ -47,43 +54,50 @@ def parts(content: bytes) -> Parts:
 
     Somebody may have removed a mark or written between them, and no line of his gets lost.
     """
-    lines = content.splitlines(keepends=True)
-    texts = [line.decode("ascii", "replace").strip() for line in lines]
-    taken: set[int] = set()
-    for begin in (number for number, text in enumerate(texts) if text == BEGIN):
-        end = _end(texts, begin)
-        taken |= {begin, *(number for number in range(begin + 1, end) if _is_own(texts[number]))}
-    marks = taken | {number for number, text in enumerate(texts) if text == END}
-    first = min(taken, default=len(lines))
-    return Parts(
-        b"".join(line for number, line in enumerate(lines[:first]) if number not in marks),
-        tuple(texts[number] for number in sorted(taken) if texts[number] != BEGIN),
-        b"".join(line for number, line in enumerate(lines) if number > first and number not in marks),
-    )
+    before, lines, after = _taken_apart(content)
+    return Parts(b"".join(before), lines, b"".join(after))
 
 
 def joined(content: bytes, lines: Sequence[str]) -> bytes:
     """Return a hosts file with these lines in the place of meshsec's, and no other change; without lines, no marks."""
-    before, present, after = parts(content)
+    before, present, after = _taken_apart(content)
     block = "".join(f"{line}\n" for line in (BEGIN, *lines, END)).encode() if lines else b""
-    if present == tuple(lines) and (block in content if block else not _has_marks(content)):
+    if present == tuple(lines) and (block in content if block else not _MARK.search(content)):
         return content
-    gap = b"\n" if block and before and not before.endswith(b"\n") else b""
-    return before + gap + block + after
+    last = next((part[-1:] for part in reversed(before) if part), b"\n")
+    gap = b"\n" if block and last != b"\n" else b""
+    return b"".join((*before, gap, block, *after))
 
 
-def _end(texts: Sequence[str], begin: int) -> int:
-    """Return where what follows a first mark ends; without a last mark, before the first line that is not meshsec's."""
-    for number in range(begin + 1, len(texts)):
-        if texts[number] == END:
-            return number
-        if texts[number] == BEGIN:
-            break
-    return next((number for number in range(begin + 1, len(texts)) if not _is_own(texts[number])), len(texts))
+def _taken_apart(content: bytes) -> tuple[list[memoryview], tuple[str, ...], list[memoryview]]:
+    """Return ``Parts`` without a copy of the administrator's lines, which may be megabytes."""
+    marks = list(_MARK.finditer(content))
+    own = [line for mark, following in pairwise([*marks, None]) if mark and mark[1] for line in _own(mark, following)]
+    begin = min((mark.start() for mark in marks if mark[1]), default=len(content))
+    cuts = sorted(found.span() for found in (*marks, *own))
+    return (
+        _kept(content, 0, begin, [cut for cut in cuts if cut[0] < begin]),
+        tuple(_text(line) for line in own),
+        _kept(content, begin, len(content), [cut for cut in cuts if cut[0] >= begin]),
+    )
 
 
-def _has_marks(content: bytes) -> bool:
-    return any(line.strip() in (BEGIN.encode(), END.encode()) for line in content.splitlines())
+def _own(mark: re.Match[bytes], following: re.Match[bytes] | None) -> Iterator[re.Match[bytes]]:
+    """Give meshsec's lines after a first mark; without a last mark, those before the first that is not meshsec's."""
+    if following and not following[1]:
+        lines = _ANY_LINE.finditer(mark.string, mark.end(), following.start())
+        return (line for line in lines if _is_own(_text(line)))
+    return takewhile(lambda line: _is_own(_text(line)), _ANY_LINE.finditer(mark.string, mark.end()))
+
+
+def _kept(content: bytes, start: int, stop: int, cuts: Sequence[tuple[int, int]]) -> list[memoryview]:
+    """Return what is left between two places without the cuts, which are in order."""
+    starts, stops = [start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), stop]
+    return [memoryview(content)[one:other] for one, other in zip(starts, stops, strict=True)]
+
+
+def _text(line: re.Match[bytes]) -> str:
+    return line[0].decode("ascii", "replace").strip()
 
 
 def _is_own(line: str) -> bool:
