@@ -47,8 +47,9 @@ class JoinMethods:
             raise ControlError(
                 "refused",
                 f"{card.name} ({card.address}) has the name of another node, {other}, and another key; "
-                "`meshsec up --name` on the new node gives it a name of its own, "
-                f"and `meshsec fleet sign` signs a changed key of {card.name}",
+                "give the new node a name of its own (`name` in its meshsec.toml, then "
+                "`systemctl restart meshsec.target`), "
+                f"or, if {card.name} itself has a changed key, sign it with `meshsec fleet sign`",
             )
 
     async def _approve(self, params: Params) -> Mapping[str, Any]:
