@@ -63,7 +63,8 @@ def main(config: Path, directory: Path) -> None:
     except (config_file.ConfigError, key_store.KeyStoreError, assets.AssetError, ListenError) as error:
         raise click.ClickException(str(error)) from error
     feed = Feed(Path(settings.paths.view_socket))
-    asyncio.run(_run(feed, Server(_configured(Web(feed, found, to_all=settings.page.access), card), feed), listeners))
+    web = Web(feed, found, clients=settings.access.networks if settings.page.access else None)
+    asyncio.run(_run(feed, Server(_configured(web, card), feed), listeners))
 
 
 def addresses(settings: Settings, card: Card) -> Iterator[str]:

@@ -104,6 +104,10 @@ class Feed:
         """Return whether nobody on the way reads what a browser at this address sends."""
         return document.is_protected(self._document, address)
 
+    def is_behind(self, address: str) -> bool:
+        """Return whether a browser at this address is in a network behind this node or behind a peer."""
+        return document.is_behind(self._document, address)
+
     def end(self) -> None:
         """Let all browsers go."""
         for queue in tuple(self._listeners):

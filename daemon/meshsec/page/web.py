@@ -17,6 +17,8 @@ from starlette.routing import Route
 
 from meshsec.adapters.sockets.asking import AbsentError
 from meshsec.adapters.sockets.control import ControlError
+from meshsec.core.page.document import within
+from meshsec.core.values.model import Network
 from meshsec.page.assets import Asset
 from meshsec.page.feed import EndedError, Feed, Listener
 from meshsec.page.guard import Guard, accepts_gzip
@@ -51,10 +53,10 @@ class RefusedError(Exception):
 class Web:
     """The routes."""
 
-    def __init__(self, feed: Feed, assets: Mapping[str, Asset], *, to_all: bool = False) -> None:
-        """``to_all``: whether not only peers see the page, but everybody who reaches it."""
+    def __init__(self, feed: Feed, assets: Mapping[str, Asset], *, clients: Sequence[Network] | None = None) -> None:
+        """``clients``: the networks of this node's clients, where not only peers see the page; None: peers alone do."""
         self._feed = feed
-        self._to_all = to_all
+        self._clients = clients
         self._assets = assets
         self._streams = 0
 
@@ -74,7 +76,11 @@ class Web:
         return Guard(Starlette(routes=routes, exception_handlers=refusals), names, self._may_look)
 
     def _may_look(self, address: str) -> bool:
-        return self._to_all or self._feed.is_protected(address)
+        if self._feed.is_protected(address):
+            return True
+        if self._clients is None:
+            return False
+        return self._feed.is_behind(address) or any(within(address, network) for network in self._clients)
 
     async def _asset(self, asset: Asset, request: Request) -> Response:
         headers = {"ETag": asset.etag, "Cache-Control": "no-cache"}
@@ -92,10 +98,11 @@ class Web:
         if self._streams >= MAX_STREAMS:
             raise RefusedError(503, "busy", f"{MAX_STREAMS} browsers follow this node already")
         return StreamingResponse(
-            self._stream(int(after)), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+            self._stream(int(after), request), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
         )
 
-    async def _stream(self, after: int) -> AsyncIterator[bytes]:
+    async def _stream(self, after: int, request: Request) -> AsyncIterator[bytes]:
+        """Yield what changes, for as long as who asked may look."""
         self._streams += 1
         try:
             async with self._feed.listening(after) as listener:
@@ -106,6 +113,8 @@ class Web:
                 for version, patch in listener.missed:
                     yield _event(version, patch)
                 async for octets in _following(listener):
+                    if request.client is None or not self._may_look(request.client.host):
+                        return
                     yield octets
         finally:
             self._streams -= 1

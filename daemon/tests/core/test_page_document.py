@@ -225,3 +225,19 @@ def test_each_set_up_is_noted_once_with_its_time() -> None:
     assert figures.view()["setups"] == {"at": [NOW - 5], "ms": [17.5], "peer": ["b"]}
     figures.sample([peer(0, 0, route_to_protected_ms=31.0, attempts=2, since=1.0)], NOW + 40)
     assert figures.view()["setups"]["ms"] == [17.5, 31.0]
+
+
+@pytest.mark.parametrize(
+    ("own", "of_peers", "behind"),
+    [
+        ([], [], False),
+        (["192.0.2.0/24"], [], True),
+        ([], ["192.0.2.0/24"], True),
+        (["::/0", "0.0.0.0/0"], ["0.0.0.0/0"], False),
+        (["192.0.3.0/24", "fd00::/8"], ["10.0.0.0/8"], False),
+    ],
+)
+def test_a_way_out_makes_nobody_one_who_is_behind_a_node(own: list[str], of_peers: list[str], behind: bool) -> None:
+    shown = {"own_networks": own, "networks": [{"network": one} for one in of_peers]}
+    assert document.is_behind(shown, "192.0.2.7") is behind
+    assert not document.is_behind({}, "fe80::1%eth0")

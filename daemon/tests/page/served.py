@@ -5,7 +5,7 @@ import copy
 import gzip
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 
 from meshsec.adapters.sockets.control import ControlError, ControlServer
+from meshsec.core.values.model import Network
 from meshsec.page import Server, assets
 from meshsec.page.connection import Connection
 from meshsec.page.feed import Feed
@@ -115,18 +116,20 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[int, Mapping[str, str
     return int(first.split()[1]), {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}
 
 
-def serve(tmp_path: Path, scenario: Callable[[Served], Coroutine[Any, Any, None]], *, to_all: bool = False) -> None:
+def serve(
+    tmp_path: Path, scenario: Callable[[Served], Coroutine[Any, Any, None]], *, clients: Sequence[Network] | None = None
+) -> None:
     """Run a scenario against a server of its own."""
 
     async def run() -> None:
-        async with serving(tmp_path, to_all=to_all) as served:
+        async with serving(tmp_path, clients=clients) as served:
             await scenario(served)
 
     asyncio.run(run())
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path, *, to_all: bool) -> AsyncIterator[Served]:
+async def serving(tmp_path: Path, *, clients: Sequence[Network] | None) -> AsyncIterator[Served]:
     for name in assets.TYPES:
         (tmp_path / name).write_text(f"content of {name}\n" * 50)
     meshsecd = Meshsecd()
@@ -134,7 +137,7 @@ async def serving(tmp_path: Path, *, to_all: bool) -> AsyncIterator[Served]:
     await control.start()
     listener = socket.create_server(("127.0.0.1", 0))
     feed = Feed(tmp_path / "view.sock")
-    web = Web(feed, assets.load(tmp_path), to_all=to_all)
+    web = Web(feed, assets.load(tmp_path), clients=clients)
     config = uvicorn.Config(
         web.app(("rescue-1", "rescue-1.mesh")),
         http=Connection,

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -261,7 +262,46 @@ def test_who_is_no_peer_cannot_log_in_where_he_may_look(tmp_path: Path, monkeypa
             assert (answer.status, answer.json["code"]) == (403, "read_only")
         assert (await served.ask("/api/document")).status == 200
 
-    serve(tmp_path, scenario, to_all=True)
+    serve(tmp_path, scenario, clients=[ip_network("127.0.0.0/30")])
+
+
+def test_who_is_neither_a_client_nor_behind_a_node_sees_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the page is open to clients, a host at the uplink reaches its addresses too."""
+    monkeypatch.setattr(document, "is_protected", lambda _, address: address != "127.0.0.1")
+    behind = False
+    monkeypatch.setattr(document, "is_behind", lambda *_: behind)
+
+    async def scenario(served: Served) -> None:
+        nonlocal behind
+        assert (await served.ask("/api/document")).status == 403
+        behind = True
+        assert (await served.ask("/api/document")).status == 200
+
+    serve(tmp_path, scenario, clients=[ip_network("10.130.0.0/16"), ip_network("fd12::/64")])
+
+
+def test_a_browser_that_may_look_no_longer_is_told_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "PULSE_SECONDS", 0.05)
+    trusted = True
+    monkeypatch.setattr(document, "is_protected", lambda *_: trusted)
+
+    async def scenario(served: Served) -> None:
+        nonlocal trusted
+        whole = await served.document()
+        reader, writer = await served.connect()
+        writer.write(served.request(f"/api/changes?after={whole['version']}"))
+        await read_head(reader)
+        async with asyncio.timeout(20):
+            await reader.readuntil(b": still here")
+            trusted = False
+            await reader.read()
+        writer.close()
+
+    serve(tmp_path, scenario)
 
 
 # --- clients that mean no good ---

@@ -4,10 +4,11 @@ Ages become times of the wall clock, because an age changes all the time. ``web/
 """
 
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from meshsec.core.page.graph import graph
+from meshsec.core.values.model import Network
 
 View = Mapping[str, Any]
 NO_ANSWER = "meshsecd does not answer; `systemctl start meshsec.target` starts it"
@@ -71,6 +72,18 @@ def is_protected(shown: View, address: str) -> bool:
     ends = (shown.get("node", {}), *shown.get("peers", {}).values())
     known = {one.get(name) for one in ends for name in ("address", "ipv4")} - {None}
     return ip_address(address).is_loopback or address in known
+
+
+def is_behind(shown: View, address: str) -> bool:
+    """Return whether an address lies in a network behind this node or behind a peer; a way out is none."""
+    networks = (*shown.get("own_networks", ()), *(one["network"] for one in shown.get("networks", ())))
+    return any(within(address, network) for network in map(ip_network, networks) if network.prefixlen)
+
+
+def within(address: str, network: Network) -> bool:
+    """Return whether a network has an address, which may be of the other IP version."""
+    parsed = ip_address(address.partition("%")[0])
+    return parsed.version == network.version and parsed in network
 
 
 def _peers(status: View, before: View, now: float) -> dict[str, Any]:
