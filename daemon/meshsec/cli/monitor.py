@@ -1,13 +1,14 @@
 """``meshsec monitor``: this node in the formats of programs that watch networks (docs/guide/monitoring.md)."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import click
 
 import meshsec
 from meshsec.cli.app import App
-from meshsec.cli.client import Client, DaemonAbsentError
+from meshsec.cli.client import Client, DaemonAbsentError, DaemonError
 from meshsec.cli.output import print_json
 from meshsec.core.monitoring import metrics
 from meshsec.core.monitoring.netjson import METHODS as NETJSON_METHODS
@@ -30,11 +31,8 @@ def prometheus(app: App) -> None:
     For node_exporter's textfile collector, and to look at them. A node whose meshsecd does not answer has one metric:
     meshsec_up is 0.
     """
-    try:
-        families = metrics.node(_answers(app, metrics.METHODS))
-    except DaemonAbsentError:
-        families = metrics.absent()
-    click.echo(metrics.exposition(families), nl=False)
+    answers = _answered(app)
+    click.echo(metrics.exposition(metrics.node(answers) if "status" in answers else metrics.absent()), nl=False)
 
 
 @monitor.command
@@ -45,6 +43,15 @@ def netjson(app: App) -> None:
     netdiff and netjsongraph.js read it. Each link says how user data on it is protected.
     """
     print_json(network_graph(_answers(app, NETJSON_METHODS), meshsec.__version__))
+
+
+def _answered(app: App) -> Mapping[str, Any]:
+    """Return what meshsecd answers, without what it cannot find out now."""
+    answers: dict[str, Any] = {}
+    for method in metrics.METHODS:
+        with suppress(DaemonAbsentError, DaemonError), Client(app.socket, _EXPENSIVE) as client:
+            answers[method] = client.call(method)
+    return answers
 
 
 def _answers(app: App, methods: tuple[str, ...]) -> Mapping[str, Any]:

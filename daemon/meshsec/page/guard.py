@@ -48,7 +48,10 @@ class Guard:
     def _refusal_of(self, client: tuple[str, int] | None) -> tuple[int, dict[str, str]] | None:
         if client is not None and self._may_look(client[0]):
             return None
-        message = "only this machine and peers see the page; `access = true` in [page] of meshsec.toml shows it to who is behind one"
+        message = (
+            "only this machine and peers see the page; `access = true` in [page] of meshsec.toml shows it to clients, "
+            "and to machines behind peers"
+        )
         return 403, {"code": "not_a_peer", "message": message}
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, dict[str, str]] | None:

@@ -4,7 +4,8 @@ All who ask within a few seconds get the same answer, so that meshsecd has no mo
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -20,8 +21,6 @@ from meshsec.page.feed import Feed
 KEPT_SECONDS = 5.0
 """Time for which an answer is given again; Prometheus asks each 15 s or more rarely."""
 _NETJSON = "application/json"
-
-Answers = Mapping[str, Mapping[str, Any]]
 
 
 class Watched:
@@ -40,30 +39,32 @@ class Watched:
         ]
 
     async def _metrics(self, _request: Request) -> Response:
-        try:
-            content = await self._made("metrics", metrics.METHODS, _exposition)
-        except (AbsentError, ControlError):
-            content = metrics.exposition(metrics.absent())
+        content = await self._made("metrics", self._exposition)
         return Response(content, headers={"Content-Type": metrics.CONTENT_TYPE, "Cache-Control": "no-store"})
 
     async def _netjson(self, _request: Request) -> Response:
-        content = await self._made("netjson", netjson.METHODS, _graph)
+        content = await self._made("netjson", self._graph)
         return Response(content, headers={"Content-Type": _NETJSON, "Cache-Control": "no-store"})
 
-    async def _made(self, name: str, methods: Sequence[str], make: Callable[[Answers], bytes]) -> bytes:
-        """Return a document that is not too old. Raises AbsentError and ControlError."""
+    async def _made(self, name: str, make: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Return a document that is not too old. Raises what ``make`` raises."""
         async with self._making:
             now = asyncio.get_running_loop().time()
             at, content = self._kept.get(name, (float("-inf"), b""))
             if now - at > KEPT_SECONDS:
-                content = make({method: await self._feed.ask(method, {}) for method in methods})
+                content = await make()
                 self._kept[name] = (now, content)
             return content
 
+    async def _exposition(self) -> bytes:
+        """Return the metrics of what meshsecd answers; a part that it cannot find out now is left out."""
+        answers: dict[str, Mapping[str, Any]] = {}
+        for method in metrics.METHODS:
+            with suppress(AbsentError, ControlError):
+                answers[method] = await self._feed.ask(method, {})
+        return metrics.exposition(metrics.node(answers) if "status" in answers else metrics.absent())
 
-def _exposition(answers: Answers) -> bytes:
-    return metrics.exposition(metrics.node(answers))
-
-
-def _graph(answers: Answers) -> bytes:
-    return netjson.encoded(netjson.network_graph(answers, meshsec.__version__))
+    async def _graph(self) -> bytes:
+        """Return the graph. Raises AbsentError and ControlError."""
+        answers = {method: await self._feed.ask(method, {}) for method in netjson.METHODS}
+        return netjson.encoded(netjson.network_graph(answers, meshsec.__version__))

@@ -18,6 +18,13 @@ export async function logInByAddress(): Promise<string> {
   }
 }
 
+/** Begin again when a login is opened in a tab that shows the page already, which by itself loads nothing. */
+export function followAddress(): void {
+  addEventListener("hashchange", () => {
+    if (new URLSearchParams(location.hash.slice(1)).has("login")) location.reload();
+  });
+}
+
 export const isLoggedIn = (): boolean => sessionStorage.getItem(KEY) !== null;
 
 export async function logOut(): Promise<void> {

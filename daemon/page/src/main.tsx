@@ -9,7 +9,7 @@ import { Change } from "./change";
 import type { Document } from "./document";
 import { type Following, follow } from "./follow";
 import { Health } from "./health";
-import { logInByAddress } from "./login";
+import { followAddress, logInByAddress } from "./login";
 import { Mesh } from "./mesh";
 import { State } from "./parts";
 import { Explanation, Peers } from "./peers";
@@ -67,6 +67,7 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
 }
 
 const refusal = await logInByAddress();
+followAddress();
 const root = document.getElementById("page");
 if (root) {
   root.replaceChildren();

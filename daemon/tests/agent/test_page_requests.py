@@ -136,12 +136,12 @@ def test_a_session_ends_with_its_logout_and_all_with_the_operators(node: Node) -
     for session, ended in ((first, True), (second, False)):
         if ended:
             with pytest.raises(ControlError, match="nobody is logged in"):
-                node.look("change", session=session, method="mode")
+                node.look("change", session=session, method="peer_remove", params={"name": "x"})
         else:
-            node.look("change", session=session, method="mode")
+            node.look("change", session=session, method="peer_remove", params={"name": "x"})
     assert node.command("page_logout") == {"ended": 1}
     with pytest.raises(ControlError, match="nobody is logged in"):
-        node.look("change", session=second, method="mode")
+        node.look("change", session=second, method="peer_remove", params={"name": "x"})
 
 
 def test_tokens_and_sessions_are_long_and_never_the_same(node: Node) -> None:

@@ -44,6 +44,18 @@ def test_a_node_whose_meshsecd_is_away_is_down(tmp_path: Path) -> None:
     serve(tmp_path, scenario)
 
 
+def test_a_part_that_meshsecd_cannot_find_out_is_left_out(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        del served.meshsecd.answers["doctor"]  # It is answered by an error then.
+        served.meshsecd.answers["counters"] = COUNTERS
+        answer = await served.ask("/metrics")
+        assert values(answer)["meshsec_up"] == 1
+        assert b"olsrv2d_tcs_sent_total" in answer.body
+        assert b"meshsec_doctor_checks" not in answer.body
+
+    serve(tmp_path, scenario)
+
+
 def test_however_many_ask_meshsecd_is_asked_once_in_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         served.meshsecd.answers["counters"] = COUNTERS

@@ -135,7 +135,7 @@ def test_a_login_adds_and_removes_a_peer_and_works_once(mesh: Lab, browser: Brow
     base, relay = mesh["base"], mesh["relay"]
     assert "meshsec page login" in text(browser, "#change")
     login = json.loads(base.meshsec("page", "login", "--json").stdout)["mesh"]
-    open_login(browser, login)
+    browser.open(login)  # In the tab that shows the page.
     browser.wait("return document.querySelector('#change textarea')")
     assert "login" not in browser.run("return location.href")
     fill(browser, "relay", relay.card[:-1])

@@ -14,7 +14,7 @@ READING = frozenset({"ping", "status", "counters", "topology", "clients", "docto
 """The control socket's methods that are answered as they are."""
 READING_WITHOUT_PARAMETERS = frozenset({"mode", "gateway"})
 """With parameters these change something."""
-CHANGES = frozenset({"peer_add", "peer_remove", "mode"})
+CHANGES = frozenset({"peer_add", "peer_remove"})
 """What a login may do."""
 
 _SECRET_BYTES = 24

@@ -1,4 +1,4 @@
-"""Prometheus's metrics, of the JSON documents with which the daemons answer (docs/reference/metrics.md).
+"""Prometheus's metrics, of the JSON documents with which the daemons answer (docs/guide/monitoring.md).
 
 Names follow Prometheus's conventions: base units, ``_total`` for counters. A counter of a peer begins at 0 with each
 new SA, which Prometheus takes for a restart. What is not known has no sample, since 0 would be a claim.

@@ -1,6 +1,7 @@
 """The document that the page shows: answers of meshsecd, put together for a browser that follows its changes.
 
-Ages become times of the wall clock, because an age changes all the time. ``web/src/document.ts`` declares the same.
+Ages become times of the wall clock, because an age changes all the time. ``daemon/page/src/document.ts`` declares the
+same.
 """
 
 from collections.abc import Mapping
