@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import Counter
+from ipaddress import ip_address
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MOST = 96
-"""Connections at a time."""
+"""Connections at a time, beside those from this machine: others cannot keep its operator out."""
 MOST_FROM_ONE = 24
 """Connections from one address. A browser opens six for each address, and a tab keeps one of them."""
 REQUEST_SECONDS = 10.0
@@ -16,6 +17,11 @@ READ_SECONDS = 20.0
 """Time in which a browser must take some of what waits for it."""
 MAX_HEAD = 16 * 1024
 """Bytes of a request's head."""
+
+
+def is_own(address: str) -> bool:
+    """Return whether a connection from an address is one of this machine's."""
+    return bool(address) and ip_address(address.partition("%")[0]).is_loopback
 
 
 class Connection(H11Protocol):
@@ -34,7 +40,8 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._from = self.client[0] if self.client else ""
         self._open[self._from] += 1
-        if self._open.total() > MOST or self._open[self._from] > MOST_FROM_ONE:
+        others = sum(count for address, count in self._open.items() if not is_own(address))
+        if self._open[self._from] > MOST_FROM_ONE or (others > MOST and not is_own(self._from)):
             transport.abort()
         self._await_head()
 

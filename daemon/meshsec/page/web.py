@@ -19,6 +19,7 @@ from meshsec.adapters.sockets.asking import AbsentError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.core.page.document import within
 from meshsec.core.values.model import Network
+from meshsec.page import connection
 from meshsec.page.assets import Asset
 from meshsec.page.feed import EndedError, Feed, Listener
 from meshsec.page.guard import Guard, accepts_gzip
@@ -29,6 +30,8 @@ MAX_BODY = 16 * 1024
 BODY_SECONDS = 10.0
 MAX_STREAMS = 32
 """Browsers that follow changes at a time."""
+OWN_STREAMS = 4
+"""How many of these only a browser on this machine may be."""
 PULSE_SECONDS = 20.0
 """Time after which something is sent to a browser even if nothing has changed, so that a dead one is noticed."""
 STATUS = {
@@ -95,7 +98,8 @@ class Web:
         after = request.headers.get("last-event-id") or request.query_params.get("after", "")
         if not after.isascii() or not after.isdecimal() or len(after) > 15:
             raise RefusedError(400, "bad_params", f"after: {after[:32]!r} is not allowed; allowed: a version's number")
-        if self._streams >= MAX_STREAMS:
+        own = request.client is not None and connection.is_own(request.client.host)
+        if self._streams >= MAX_STREAMS - (0 if own else OWN_STREAMS):
             raise RefusedError(503, "busy", f"{MAX_STREAMS} browsers follow this node already")
         return StreamingResponse(
             self._stream(int(after), request), media_type="text/event-stream", headers={"Cache-Control": "no-store"}

@@ -371,6 +371,32 @@ def test_one_address_cannot_take_all_connections(tmp_path: Path) -> None:
     serve(tmp_path, scenario)
 
 
+def test_others_cannot_keep_this_machines_operator_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here 127.0.0.1 is somebody else."""
+    monkeypatch.setattr(connection, "is_own", lambda address: address == "127.0.0.2")
+    monkeypatch.setattr(connection, "MOST", 3)
+    monkeypatch.setattr(web, "MAX_STREAMS", 2)
+    monkeypatch.setattr(web, "OWN_STREAMS", 1)
+
+    async def scenario(served: Served) -> None:
+        version = (await served.document())["version"]
+        others = [await served.connect() for _ in range(2)]
+        others[0][1].write(served.request(f"/api/changes?after={version}"))
+        assert (await read_head(others[0][0]))[0] == 200
+        assert (await served.ask(f"/api/changes?after={version}")).status == 503
+        others.append(await served.connect())
+        fourth, writer = await served.connect()
+        async with asyncio.timeout(10):
+            assert await ended(fourth)
+            reader, own = await asyncio.open_connection("127.0.0.1", served.port, local_addr=("127.0.0.2", 0))
+            own.write(served.request(f"/api/changes?after={version}"))
+            assert (await read_head(reader))[0] == 200
+        for one in (writer, own, *(other for _, other in others)):
+            one.close()
+
+    serve(tmp_path, scenario)
+
+
 def test_a_browser_that_does_not_read_is_let_go_and_delays_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
