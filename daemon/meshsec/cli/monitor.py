@@ -48,10 +48,19 @@ def netjson(app: App) -> None:
 def _answered(app: App) -> Mapping[str, Any]:
     """Return what meshsecd answers, without what it cannot find out now."""
     answers: dict[str, Any] = {}
-    for method in metrics.METHODS:
+    for method in metrics.METHODS if _answers_at_all(app) else ():
         with suppress(DaemonAbsentError, DaemonError), Client(app.socket, _EXPENSIVE) as client:
             answers[method] = client.call(method)
     return answers
+
+
+def _answers_at_all(app: App) -> bool:
+    try:
+        with Client(app.socket) as client:
+            client.call("ping")
+    except (DaemonAbsentError, DaemonError):
+        return False
+    return True
 
 
 def _answers(app: App, methods: tuple[str, ...]) -> Mapping[str, Any]:

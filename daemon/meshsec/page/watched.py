@@ -39,7 +39,10 @@ class Watched:
         ]
 
     async def _metrics(self, _request: Request) -> Response:
-        content = await self._made("metrics", self._exposition)
+        try:
+            content = await self._made("metrics", self._exposition)
+        except AbsentError:
+            content = metrics.exposition(metrics.absent())
         return Response(content, headers={"Content-Type": metrics.CONTENT_TYPE, "Cache-Control": "no-store"})
 
     async def _netjson(self, _request: Request) -> Response:
@@ -57,10 +60,10 @@ class Watched:
             return content
 
     async def _exposition(self) -> bytes:
-        """Return the metrics of what meshsecd answers; a part that it cannot find out now is left out."""
+        """Return the metrics of what meshsecd answers, without what it cannot find out now. Raises AbsentError."""
         answers: dict[str, Mapping[str, Any]] = {}
         for method in metrics.METHODS:
-            with suppress(AbsentError, ControlError):
+            with suppress(ControlError):
                 answers[method] = await self._feed.ask(method, {})
         return metrics.exposition(metrics.node(answers) if "status" in answers else metrics.absent())
 

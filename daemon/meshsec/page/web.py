@@ -100,7 +100,7 @@ class Web:
             raise RefusedError(400, "bad_params", f"after: {after[:32]!r} is not allowed; allowed: a version's number")
         own = request.client is not None and connection.is_own(request.client.host)
         if self._streams >= MAX_STREAMS - (0 if own else OWN_STREAMS):
-            raise RefusedError(503, "busy", f"{MAX_STREAMS} browsers follow this node already")
+            raise RefusedError(503, "busy", f"{self._streams} browsers follow this node already")
         return StreamingResponse(
             self._stream(int(after), request), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
         )

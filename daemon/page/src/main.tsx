@@ -66,8 +66,8 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
   );
 }
 
-const refusal = await logInByAddress();
 followAddress();
+const refusal = await logInByAddress();
 const root = document.getElementById("page");
 if (root) {
   root.replaceChildren();

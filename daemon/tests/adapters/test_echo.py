@@ -37,7 +37,7 @@ def answer(target: Address, source: IPv6Address | None = None, seconds: float = 
 def test_who_answers_is_reported_and_who_does_not_is_not(inside: str) -> None:
     allow("0 0")
     own = IPv6Address("fc00::1")
-    ip("address", "add", str(own), "dev", "lo")
+    ip("address", "add", str(own), "dev", "lo", "nodad")
     for target in (IPv4Address("127.0.0.1"), IPv6Address("::1"), own):
         assert answer(target) == target
     assert answer(own, own) == own

@@ -110,8 +110,8 @@ def site(new_namespace: Callable[[], str], inside: str) -> Site:
         for space, number in ((inside, 1), (other, 2)):
             ip("-n", space, "link", "set", device, "up")
             ip("-n", space, "address", "add", f"fe80::{number}/64", "dev", device, "nodad")
-    for address in (OWN, OWN4):
-        ip("address", "add", str(address), "dev", "lo")
+    ip("address", "add", str(OWN), "dev", "lo", "nodad")  # Else it is no route's source for a moment.
+    ip("address", "add", str(OWN4), "dev", "lo")
     for network, host in ((LAN6, HOST6), (LAN4, HOST4)):
         ip("route", "add", str(network), "dev", "lan0")
         ip("-n", spaces["lan0"], "address", "add", str(host), "dev", "lan0")

@@ -26,8 +26,8 @@ DEVICE, LINKS, MTU = "meshsec-nets", ["mesh0"], 1388
 @pytest.fixture
 def node(inside: str) -> None:
     """Give the node its addresses, a mesh interface with the router's route to a peer, and a LAN."""
-    for address in OWN:
-        ip("address", "add", str(address), "dev", "lo")
+    ip("address", "add", str(OWN.address), "dev", "lo", "nodad")  # Else it is no route's source for a moment.
+    ip("address", "add", str(OWN.ipv4), "dev", "lo")
     for name, far in (("mesh0", "mesh1"), ("lan0", "lan1")):
         ip("link", "add", name, "type", "veth", "peer", "name", far)
         for end in (name, far):

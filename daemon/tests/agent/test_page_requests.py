@@ -89,7 +89,7 @@ def test_a_login_may_make_these_changes(node: Node, method: str) -> None:
     assert node.asked == [(method, {"name": "boat", "card": "x"})]
 
 
-@pytest.mark.parametrize("method", ["peer_revoke", "gateway", "reload", "page_login", "change"])
+@pytest.mark.parametrize("method", ["mode", "peer_revoke", "gateway", "reload", "page_login", "change"])
 def test_a_login_may_make_no_other_change(node: Node, method: str) -> None:
     session = node.log_in()
     with pytest.raises(ControlError, match="cannot be done here"):

@@ -46,6 +46,8 @@ class Meshsecd:
             return {"name": "boat"}
         if method in {"login", "change"}:
             raise ControlError("not_logged_in" if method == "change" else "refused", "for the test")
+        if isinstance(self.answers[method], ControlError):
+            raise self.answers[method]
         return copy.deepcopy(self.answers[method])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from meshsec.adapters.sockets.control import ControlError
 from meshsec.core.monitoring import metrics, netjson
 from meshsec.page import watched
 from page.served import RECORDED, Answer, Served, serve
@@ -46,7 +47,7 @@ def test_a_node_whose_meshsecd_is_away_is_down(tmp_path: Path) -> None:
 
 def test_a_part_that_meshsecd_cannot_find_out_is_left_out(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
-        del served.meshsecd.answers["doctor"]  # It is answered by an error then.
+        served.meshsecd.answers["doctor"] = ControlError("failed", "this node cannot be examined")
         served.meshsecd.answers["counters"] = COUNTERS
         answer = await served.ask("/metrics")
         assert values(answer)["meshsec_up"] == 1
