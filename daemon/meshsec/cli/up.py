@@ -82,7 +82,8 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
             '"Without systemd", has the commands that start it'
         )
     _start(app, present)
-    _wait_answer(app)
+    # A meshsecd that ran before reads the fleet. The router is reloaded with it, so only where it matters.
+    _wait_answer(app, "reload" if fleet else "status")
     _show(app, present, fleet)
 
 
@@ -129,13 +130,13 @@ def _stop_rivals() -> None:
             click.echo(f"{unit}: disabled and stopped, because only one IKE daemon can have UDP 500")
 
 
-def _wait_answer(app: App) -> None:
+def _wait_answer(app: App, method: str) -> None:
     """Wait for meshsecd. Raises ClickException when it has failed, or does not answer in time."""
     deadline = time.monotonic() + _ANSWER_SECONDS
     while True:
         try:
             with Client(app.socket) as client:
-                client.call("reload")
+                client.call(method)
         except DaemonAbsentError as error:
             failed = systemd.has_failed("meshsecd.service")
             if failed or time.monotonic() > deadline:
