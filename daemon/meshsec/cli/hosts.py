@@ -80,7 +80,7 @@ def _keep(names: Path) -> None:
 
 
 def _put(names: Path) -> bool:
-    """Put in place what meshsecd says; before it has said anything since the boot, what is there stays."""
+    """Put the names of meshsecd in place. Until meshsecd has written names since the boot, the file stays as it is."""
     return not files.exists(names) or hosts_file.put(hosts_file.HOSTS, lines(names))
 
 

@@ -1,4 +1,4 @@
-"""/etc/hosts is replaced as a whole, and whoever else changes it at the same time loses nothing."""
+"""/etc/hosts is replaced as a whole, and a program that changes it at the same time loses no line."""
 
 import os
 import select

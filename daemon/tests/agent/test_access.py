@@ -264,7 +264,7 @@ def test_a_client_that_comes_back_at_once_is_served_and_stays_announced(run: Run
 
 
 def test_whatever_is_announced_has_a_way_already(run: Run) -> None:
-    """New before old: the way to the client is set before others are told that it is here, and it never ends."""
+    """The client has a route here before others are told that it is here."""
 
     async def test(mesh: Mesh) -> None:
         await mesh.moved_away()

@@ -57,7 +57,7 @@ class Asking:
         if isinstance(refusal := answer.get("error"), dict):
             raise ControlError(str(refusal.get("code")), str(refusal.get("message")))
         if not isinstance(result := answer.get("result"), dict):
-            raise AbsentError(f"what came is no answer to {method!r}")
+            raise AbsentError(f"meshsecd sent something else than an answer to {method!r}")
         return result
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
@@ -74,9 +74,9 @@ class Asking:
         except (OSError, asyncio.IncompleteReadError) as error:
             raise AbsentError("meshsecd went away") from error
         except (ValueError, asyncio.LimitOverrunError) as error:
-            raise AbsentError("what came is no JSON line") from error
+            raise AbsentError("meshsecd sent a line that is not JSON") from error
         if not isinstance(message, dict):
-            raise AbsentError("what came is no object")
+            raise AbsentError("meshsecd sent JSON that is not an object")
         return message
 
 

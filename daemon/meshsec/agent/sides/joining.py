@@ -39,7 +39,7 @@ _RULES_SECONDS = 10.0
 _ADMIT_GAP = 0.5
 """Seconds after an approval that proved nothing before the next one is looked at: somebody on the way makes them up."""
 _PUSHES = (0.0, 1.0, 3.0)
-"""Seconds after an approval at which the new node is told of it; later it asks by itself."""
+"""Seconds after an approval at which this node tells the new node of it. After that it asks again by itself."""
 
 _log = logging.getLogger(__name__)
 
