@@ -3,17 +3,20 @@
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 
 import pytest
 
+from meshsec.adapters.kernel.held_rules import HeldRules
 from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import wait_until
 from tests.lab.gateways import FITS_TUNNEL, NARROW, OUTSIDE4, OUTSIDE6, UPLINK, Conversation, WaysOut, ways_out
 from tests.lab.net import traffic
+from tests.lab.net.namespaces import within
 from tests.lab.net.packets import Kind
 from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.observe.schemas import schema
-from tests.scenarios.expectations import assert_nothing_clear, captured
+from tests.scenarios.expectations import assert_nothing_clear, captured, drift, wait_no_drift
 
 LARGE = 2_000_000
 """Bytes: more than a thousand segments, so that a path MTU that is wrong by one header stalls the transfer."""
@@ -127,6 +130,22 @@ def test_the_table_of_the_uplink_comes_back_after_another_program_removed_it(rea
     g = ready.lab["g"]
     g.run("nft", "flush", "ruleset")
     g.wait_for("the table", lambda: "masquerade" in g.run("nft", "list", "ruleset").stdout, 60)
+
+
+def test_a_table_of_flows_that_another_program_keeps_is_reported_until_it_lets_go(ready: WaysOut) -> None:
+    a, table = ready.lab["a"], "meshsec_flows"
+    other = HeldRules((table, ""), {})
+    taking = "table inet {0}\ndelete table inet {0}\ntable inet {0} {{ flags owner; }}\n".format
+    within(a.namespace, partial(other.apply, taking))
+    try:
+        found = [one for one in drift(a)["differences"] if one["what"] == "tables"]
+        lost = f"the chain beginning of the table inet {table} is not there as it was applied"
+        assert ("rules", lost) in {(one["where"], one["is"]) for one in found}
+        assert all("end" in one["mend"] for one in found), found
+    finally:
+        other.close()
+    a.run("nft", "add", "table", "inet", "another")  # The kernel does not report the end of a table with its owner.
+    wait_no_drift(a)
 
 
 def test_an_uplink_without_carrier_is_left_and_used_again(ready: WaysOut, flows: list[Flow]) -> None:

@@ -42,6 +42,8 @@ _MAIN = 254
 _TABLE_IN_ATTRIBUTE = 252
 """RT_TABLE_COMPAT: the number has more than eight bits."""
 _UNICAST = 1
+_CLONED = 0x200
+"""RTM_F_CLONED (rtnetlink(7)): what the kernel has learnt of one destination, such as its path MTU, and no route."""
 _OF_KERNEL = 2
 """RTPROT_KERNEL: the routes that come and go with a device."""
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -129,6 +131,8 @@ async def others(networks: Collection[Network], device: str, router: int) -> tup
         tunnelled = dict[Network, int]()
         for version, family in _FAMILIES.items():
             async for message in await ipr.route("dump", family=family, table=_MAIN):
+                if message["flags"] & _CLONED:
+                    continue
                 interface = names.get(message.get("oif"), "no interface")
                 other = OtherRoute(_destination(message, version), interface, message["proto"] == router)
                 priority = message.get("priority") or 0
@@ -149,7 +153,8 @@ async def foreign(device: str, known: Collection[int]) -> tuple[ForeignRoute, ..
         index, found = await _index(ipr, device), []
         for version, family in _FAMILIES.items() if index is not None else ():
             async for message in await ipr.route("dump", family=family, oif=index):
-                if message.get("oif") == index and message["proto"] not in {PROTOCOL, _OF_KERNEL, *known}:
+                of_others = message["proto"] not in {PROTOCOL, _OF_KERNEL, *known} and not message["flags"] & _CLONED
+                if message.get("oif") == index and of_others:
                     destination, table = _destination(message, version), message.get("table") or message["table"]
                     found.append(ForeignRoute(destination, message["proto"], message.get("priority") or 0, table))
         return tuple(sorted(found, key=str))
@@ -214,7 +219,12 @@ async def _routes(ipr: Any, index: int) -> dict[TunnelRoute, IPv6Address | None]
         async for message in await ipr.route("dump", family=family, proto=PROTOCOL):
             table, encap = message.get("table") or 0, message.get("encap")
             mark = table if BASE < table <= LAST else 0
-            if message.get("oif") != index or not (table in {_MAIN, FORWARDED_TABLE} or mark) or not encap:
+            if (
+                message["flags"] & _CLONED
+                or message.get("oif") != index
+                or not (table in {_MAIN, FORWARDED_TABLE} or mark)
+                or not encap
+            ):
                 continue
             outer = {name: IPv6Address(value) for name, value in encap["attrs"] if name in _OUTER_ADDRESSES}
             route = TunnelRoute(_destination(message, version), outer[_OUTER_TARGET], table == FORWARDED_TABLE, mark)
