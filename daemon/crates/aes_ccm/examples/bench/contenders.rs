@@ -16,12 +16,6 @@ const KEY: [u8; 16] = [0x2b; 16];
 /// A tag; of the ciphers with a shorter one, zeros follow.
 pub type Tag = [u8; 16];
 
-/// A sealed message.
-pub struct Sealed<'a> {
-    pub content: &'a [u8],
-    pub tag: Tag,
-}
-
 /// A cipher with a key. The number of a message becomes its nonce.
 pub trait Contender: Send {
     fn name(&self) -> &'static str;
