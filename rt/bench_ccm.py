@@ -49,6 +49,7 @@ def main() -> int:
     params = {"sizes": SIZES, "messages": MESSAGES, "lacking": lacking, "paper": [row._asdict() for row in paper.ROWS]}
     result = bench.result({**params, "citation": paper.CITATION})
     result.ratios.extend(ratios(result.cells))
+    result.peers = programs.versions()
     return bench.finish(result, figures.draw, [*_sentences(result.ratios), *lacking])
 
 

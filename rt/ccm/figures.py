@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rt.ccm import paper
 from rt.measure.plot import decimal, marked, page, points
-from rt.measure.results import Cell, Result, percentile
+from rt.measure.results import Cell, Result, machine, percentile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,13 +28,15 @@ def draw(result: Result) -> None:
     Bars hold the middle half of the samples, because other programs on the machine make some of them very slow.
     """
     if messages := [panel for panel in _PANELS if _per_octet(result.cells, *panel)]:
-        title = marked(f"AES-CCM beside other AEADs, by size ({_LENGTHS})\n{_BARS}", result)
+        title = marked(f"AES-CCM beside other AEADs, by size ({_LENGTHS})\n{_BARS}; {_where(result)}", result)
         with page(result.name, title, (13.0, 11.0), nrows=2, ncols=2) as axes:
             for one, (where, what) in zip(axes, messages, strict=False):
                 _by_size(one, _per_octet(result.cells, where, what), "ns per octet (less is better)")
                 one.set_title(f"{what}, {where}")
     if any(cell.key["where"] == LOOPBACK for cell in result.cells):
-        title = f"1000 messages over UDP on loopback ({_LENGTHS})\n{_BARS}; those of 2016 span both other ends"
+        title = (
+            f"1000 messages over UDP on loopback ({_LENGTHS})\n{_BARS}, those of 2016 both other ends; {_where(result)}"
+        )
         title = marked(title, result)
         with page(f"{result.name}-udp", title, (13.0, 6.0), ncols=2) as axes:
             for one, what in zip(axes, ("sending", "receiving"), strict=True):
@@ -43,6 +45,12 @@ def draw(result: Result) -> None:
         title = marked(f"AES-CCM on a bare machine that QEMU emulates ({_LENGTHS})", result)
         with page(f"{result.name}-bare", title, (13.0, 6.0)) as axes:
             _by_size(axes[0], bare, "emulated instructions per octet (no time)")
+
+
+def _where(result: Result) -> str:
+    """Say where it was measured, and how often."""
+    rounds = max(len(cell.samples) for cell in result.cells if cell.unit == "ns")
+    return f"{machine()['cpu']}, {result.peers.get('OpenSSL', 'OpenSSL')[:14]}, n = {rounds}"
 
 
 def _by_size(axes: "Axes", curves: Curves, up: str) -> None:

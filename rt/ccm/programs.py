@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,19 @@ def parsed(text: str) -> list[Line]:
     """Return the objects of a program's output; a machine that was ended may leave half a line."""
     whole = (line for line in text.splitlines(keepends=True) if line.startswith("{") and line.endswith("\n"))
     return [json.loads(line) for line in whole]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what is compared, and of what emulates."""
+    packages = tomllib.loads((_DAEMON / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    locked = {f"RustCrypto {one['name']}": one["version"] for one in packages if one["name"] in ("aes", "ccm")}
+    return {**locked, "OpenSSL": _version("openssl", "version"), "QEMU": _version(_QEMU, "--version")}
+
+
+def _version(*argv: str) -> str:
+    if not shutil.which(argv[0]):
+        return "not on PATH"
+    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.partition("\n")[0]
 
 
 def bare_obstacle() -> str:
