@@ -4,7 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,8 +31,11 @@ def need(program: str, package: str) -> None:
         raise MeasuringError(f"{program} is not installed; install it: apt install {package}")
 
 
-def run(argv: Sequence[str], seconds: float) -> str:
-    """Return what a program prints. Raises MeasuringError if it fails, or does not end within ``seconds``."""
+def run(argv: Sequence[str], seconds: float, allowed: Collection[int] = (0,)) -> str:
+    """Return what a program prints.
+
+    Raises MeasuringError if its status is none of ``allowed``, or it does not end within ``seconds``.
+    """
     try:
         done = subprocess.run(
             argv,
@@ -45,7 +48,7 @@ def run(argv: Sequence[str], seconds: float) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MeasuringError(f"{argv[0]}: {error}") from error
-    if done.returncode:
+    if done.returncode not in allowed:
         said = (done.stderr + done.stdout).strip()[:_SHOWN] or f"status {done.returncode}"
         raise MeasuringError(f"{' '.join(argv)}: {said}")
     if len(done.stdout) > _MOST:

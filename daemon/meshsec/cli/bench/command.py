@@ -4,6 +4,7 @@ import click
 
 from meshsec.cli.bench.crypto import crypto
 from meshsec.cli.bench.latency import latency
+from meshsec.cli.bench.path import path
 from meshsec.cli.bench.sa_setup import sa_setup
 
 
@@ -16,5 +17,5 @@ def bench() -> None:
     """
 
 
-for one in (sa_setup, crypto, latency):
+for one in (sa_setup, path, crypto, latency):
     bench.add_command(one)

@@ -37,10 +37,11 @@ def _title(record: Record, samples: int) -> str:
 
 
 def _across(cells: Sequence[Taken]) -> str:
-    """Return the name that has a number in all keys and differs: it goes across; empty if there is none."""
+    """Return the name of a number that goes across, since some thing was measured at several; empty: there is none."""
     for name in cells[0].key:
         values = [one.key.get(name) for one in cells]
-        if all(isinstance(value, int | float) for value in values) and len({*values}) > 1:
+        things = {_label(one.key, name) for one in cells}
+        if all(isinstance(value, int | float) for value in values) and len(things) < len(cells):
             return name
     return ""
 
