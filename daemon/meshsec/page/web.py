@@ -63,8 +63,8 @@ class Web:
         self._assets = assets
         self._streams = 0
 
-    def app(self, names: Sequence[str]) -> Guard:
-        """Return the application. ``names``: this node's host names."""
+    def app(self, name: str) -> Guard:
+        """Return the application. ``name``: this node's name, with its domain."""
         routes = [Route(path, partial(self._asset, asset), methods=["GET"]) for path, asset in self._assets.items()]
         routes += [
             Route("/api/document", self._document, methods=["GET"]),
@@ -76,7 +76,7 @@ class Web:
             *Watched(self._feed).routes(),
         ]
         refusals = {RefusedError: _refuse, AbsentError: _refuse_absent, ControlError: _refuse_control}
-        return Guard(Starlette(routes=routes, exception_handlers=refusals), names, self._may_look)
+        return Guard(Starlette(routes=routes, exception_handlers=refusals), name, self._may_look)
 
     def _may_look(self, address: str) -> bool:
         if self._feed.is_protected(address):

@@ -141,7 +141,7 @@ async def serving(tmp_path: Path, *, clients: Sequence[Network] | None) -> Async
     feed = Feed(tmp_path / "view.sock")
     web = Web(feed, assets.load(tmp_path), clients=clients)
     config = uvicorn.Config(
-        web.app(("rescue-1", "rescue-1.mesh")),
+        web.app("rescue-1.mesh"),
         http=Connection,
         ws="none",
         lifespan="off",
