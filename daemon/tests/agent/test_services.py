@@ -26,7 +26,13 @@ class Socket:
         self.sent: list[tuple[IPv6Address, Offer]] = []
 
     def send(self, peer: IPv6Address, octets: bytes) -> None:
-        self.sent.append((peer, services.decode(octets)))
+        message = services.decode(octets)
+        assert isinstance(message, Offer)
+        self.sent.append((peer, message))
+
+
+def made(own: IPv6Address, driver: Driver) -> ServicesSide:
+    return ServicesSide(own, [OURS], driver.engine.known, lambda _peer, _names: None, serves=False)
 
 
 class World:
@@ -36,7 +42,7 @@ class World:
         self.driver = Driver()
         self.driver.ready(2, 3)
         self.socket = Socket()
-        self.side = ServicesSide(card(1).address, [OURS], self.driver.engine.known)
+        self.side = made(card(1).address, self.driver)
         self.side._socket = self.socket  # type: ignore[assignment]
 
     def reach(self) -> None:
@@ -137,7 +143,7 @@ def test_who_does_not_answer_is_asked_for_ever_and_nobody_else(monkeypatch: pyte
 
     async def run() -> None:
         world = World()
-        side = ServicesSide(IPv6Address("::1"), [OURS], world.driver.engine.known)
+        side = made(IPv6Address("::1"), world.driver)
         task = asyncio.create_task(side.run())
         await soon(lambda: side._socket is not None)
         opened, side._socket = side._socket, world.socket  # type: ignore[assignment]
@@ -176,7 +182,7 @@ def test_a_port_that_another_program_has_is_reported_and_taken_when_it_is_free(m
     monkeypatch.setattr(module, "AGAIN", 0.01)
 
     async def run() -> None:
-        side = ServicesSide(IPv6Address("::1"), [OURS], Driver().engine.known)
+        side = made(IPv6Address("::1"), Driver())
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
             other.bind(("::1", services.PORT))
             task = asyncio.create_task(side.run())
