@@ -27,9 +27,10 @@ PROGRAM_FILES = ("ld.so.cache", "passwd", "group", "host.conf", "services", "pro
 class Machine:
     """What programs of a node's machine see: its network, and an /etc of its own in which the names are kept."""
 
-    def __init__(self, node: Node, etc: Path) -> None:
+    def __init__(self, node: Node, etc: Path, *, read_only: bool = False) -> None:
         self.node, self.etc, self.hosts = node, etc, etc / "hosts"
-        script = f'mount --make-rprivate / && mount --bind {etc} /etc && exec "$@"'
+        closed = " && mount -o remount,bind,ro /etc" if read_only else ""
+        script = f'mount --make-rprivate / && mount --bind {etc} /etc{closed} && exec "$@"'
         keeper = [programs.meshsec(), "hosts", "--names", str(node.run_directory / "names/nodes")]
         self.keeper = Daemon(
             "names", node.namespace, ["sh", "-c", script, "sh", *keeper], logs=node.logs, sockets=node.run_directory
@@ -55,16 +56,23 @@ class Machine:
 
 
 @contextmanager
-def machine_of(node: Node, etc: Path, nameserver: str = "") -> Iterator[tuple[Machine, Callable[[], None]]]:
-    """Give a machine with a resolver outside, and a function that fills its disk. By default the resolver lies."""
+def machine_of(
+    node: Node, etc: Path, nameserver: str = "", state: Path | None = None
+) -> Iterator[tuple[Machine, Callable[[], None]]]:
+    """Give a machine with a resolver outside, and a function that fills its disk. By default the resolver lies.
+
+    With ``state``, which is a folder, /etc cannot be written and /etc/hosts leads there, as on a vehicle.
+    """
     with small(etc) as fill:
         for name in PROGRAM_FILES:
             if Path("/etc", name).exists():
                 shutil.copy(Path("/etc", name), etc)
+        if state is not None:
+            (etc / "hosts").symlink_to(state / "hosts")
         (etc / "hosts").write_text(LOCAL)
         (etc / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
         (etc / "resolv.conf").write_text(f"nameserver {nameserver or '127.0.0.1'}\noptions timeout:1 attempts:1\n")
-        made = Machine(node, etc)
+        made = Machine(node, etc, read_only=state is not None)
         made.keeper.start()
         made.keeper.wait_ready()
         resolver = made.start(

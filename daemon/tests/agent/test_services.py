@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
@@ -12,7 +12,9 @@ from meshsec.agent.sides import services as module
 from meshsec.agent.sides.services import ServicesSide
 from meshsec.core.channels.events import RoutesReset, SasObserved
 from meshsec.core.services import services
+from meshsec.core.services.client_names import Taken, portions
 from meshsec.core.services.services import Offer, Protocol, Service
+from meshsec.core.values.host_names import ClientName
 
 OURS = Service("wiki", 80)
 THEIRS = Service("chat", 6667, Protocol.TCP, "For all")
@@ -27,12 +29,39 @@ class Socket:
 
     def send(self, peer: IPv6Address, octets: bytes) -> None:
         message = services.decode(octets)
-        assert isinstance(message, Offer)
-        self.sent.append((peer, message))
+        if isinstance(message, Offer):
+            self.sent.append((peer, message))
 
 
 def made(own: IPv6Address, driver: Driver) -> ServicesSide:
     return ServicesSide(own, [OURS], driver.engine.known, lambda _peer, _names: None, serves=False)
+
+
+def test_a_peer_says_that_it_has_no_clients_and_who_asks_is_told_what_they_are_called() -> None:
+    def work(world: World) -> None:
+        named: list[object] = []
+        cam = (ClientName("cam", (IPv4Address("10.130.0.5"),)),)
+        side = world.side = ServicesSide(
+            card(1).address, [], world.driver.engine.known, lambda _peer, names: named.append(names), serves=True
+        )
+        side._socket = world.socket  # type: ignore[assignment]
+        world.reach()
+        assert all(message.clients for _, message in world.socket.sent)
+        side._received(N2, services.encode(services.offer([], asks=False, clients=True)))
+        for message in portions(cam, 1, 1):
+            side._received(N2, services.encode(message))
+        side._received(N2, services.encode(services.offer([], asks=False, clients=True)))
+        assert named == [cam]
+        side._received(N2, services.encode(services.offer([], asks=False)))
+        assert named == [cam, ()]
+        side.client_names.heard(N2, Taken(side.client_names._epoch, 0))
+        assert side.client_names._tellings == {}
+        side._received(N2, services.encode(services.offer([], asks=False)))
+        assert side.client_names._tellings == {}
+        side._received(N2, services.encode(services.offer([], asks=True)))
+        assert set(side.client_names._tellings) == {N2}
+
+    inside(work)
 
 
 class World:

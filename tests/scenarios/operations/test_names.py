@@ -130,3 +130,21 @@ def test_a_full_disk_changes_nothing_and_the_name_comes_when_there_is_room(mesh:
         a.trust(c)
         soon("the name comes", lambda: "c.mesh" in machine.hosts.read_text())
         assert machine.hosts.stat().st_mode & 0o777 == 0o640
+
+
+def test_where_etc_cannot_be_written_the_names_are_in_the_file_to_which_its_hosts_leads(
+    mesh: Lab, tmp_path: Path
+) -> None:
+    a, c, state = mesh["a"], mesh["c"], tmp_path / "state"
+    state.mkdir()
+    with machine_of(a, tmp_path / "etc", state=state) as (machine, _):
+        soon("the names are there", lambda: sorted(machine.addresses("c.mesh")) == sorted(both(c)), 10)
+        assert "Read-only file system" in machine.run("touch", "/etc/written").stderr
+        a.distrust(c)
+        soon("the name goes", lambda: "c.mesh" not in machine.hosts.read_text())
+        a.trust(c)
+        soon("the name comes", lambda: sorted(machine.addresses("c.mesh")) == sorted(both(c)))
+        (state / "hosts").write_text(f"{LOCAL}10.2.0.1 own\n")
+        soon("the names are back, and the line of others stays", lambda: "c.mesh" in machine.hosts.read_text())
+        assert machine.addresses("own") == ["10.2.0.1"]
+        assert machine.hosts.is_symlink()
