@@ -17,7 +17,9 @@ from meshsec.agent.sides.client_names import ClientNamesTalk
 from meshsec.core.channels.network_events import carries, of_present_key
 from meshsec.core.channels.situation import Situation
 from meshsec.core.explain.findings import Check, Level
+from meshsec.core.names.names import DOMAIN
 from meshsec.core.services import services
+from meshsec.core.services.protocols import url
 from meshsec.core.services.services import PORT, Message, MessageError, Offer, Service
 from meshsec.core.values.host_names import ClientName
 from meshsec.core.values.model import peer_name
@@ -166,4 +168,5 @@ def _shown(node: str, address: IPv6Address, one: Service) -> dict[str, Any]:
         "protocol": str(one.protocol),
         "port": one.port,
         "description": one.description,
+        "url": url(one, f"{node}.{DOMAIN}"),
     }
