@@ -27,7 +27,7 @@ COMMANDS = {
     "peer": "peer:peer",
     "fleet": "fleet:fleet",
     "status": "views:status",
-    "topology": "views:topology",
+    "topology": "topology:topology",
     "plan": "views:plan",
     "explain": "views:explain",
     "ip": "names:ip",
