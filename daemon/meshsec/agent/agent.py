@@ -25,6 +25,7 @@ from meshsec.agent.control.sides import Sides
 from meshsec.agent.driver import Driver
 from meshsec.agent.sides import access, leftovers
 from meshsec.agent.sides.access import AccessSide
+from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
 from meshsec.agent.sides.gateway import GatewaySide, Uses
@@ -47,6 +48,7 @@ from meshsec.agent.sides.scheduling import CharonSide, Scheduling
 from meshsec.agent.sides.services import ServicesSide
 from meshsec.agent.sides.surroundings import Around
 from meshsec.agent.sides.trust import Trust
+from meshsec.agent.sides.twins import TwinsSide
 from meshsec.agent.start import Start
 from meshsec.core.channels.actions import Action, Side
 from meshsec.core.channels.desired import endpoint
@@ -104,7 +106,9 @@ class Agent:
         self.trust.on_peers = self.names.follow
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
-        asking = endpoint(card, backend), keys, engine.known.routes, self.driver.rules_in_force, self._spawn
+        self.port = ClearPort(endpoint(card, backend), self.driver.rules_in_force)
+        self.twins = TwinsSide(self.port, keys, engine.known)
+        asking = endpoint(card, backend), keys, engine.known.routes, self.port, self._spawn
         self.joining = JoiningSide(JoiningSurroundings(card, *asking), self.trust)
         outside = Outside(
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
@@ -157,6 +161,8 @@ class Agent:
                 self.names,
                 self.fleet,
                 self.joining,
+                self.port,
+                self.twins,
                 self.ike,
                 self.ports,
                 self.routing,
@@ -221,6 +227,8 @@ class Agent:
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.fleet.run())
                 tasks.create_task(self.names.run())
+                tasks.create_task(self.port.run())
+                tasks.create_task(self.twins.run())
                 tasks.create_task(self.joining.run())
                 tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
@@ -318,6 +326,7 @@ class Agent:
         self.services.follow()
         self.fleet.follow(self.driver.engine.known.channels())
         self.joining.follow(self.driver.engine.known.channels())
+        self.twins.follow()
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)
         self.routing.use(self.driver.engine.known.networks.grants.keys())
         self._tell_watchers()

@@ -15,6 +15,7 @@ from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control.join_requests import JoinMethods
 from meshsec.agent.sides import joining_view
+from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.joining import JoiningSide
 from meshsec.agent.sides.joining import Surroundings as Around
 from meshsec.agent.sides.keys import Keys
@@ -44,13 +45,18 @@ NEW_SEED = _seed(1)
 NEW = make_card("new", public_key_of(NEW_SEED))
 
 
-class Sent:
-    """Takes what the side sends, in the place of its socket."""
+class Sent(ClearPort):
+    """Takes what the side sends, in the place of the port."""
 
     def __init__(self) -> None:
+        super().__init__(OWN.address, self._in_force)
         self.octets: list[bytes] = []
 
-    def send(self, _address: IPv6Address, octets: bytes) -> None:
+    async def _in_force(self, _seconds: float) -> bool:
+        return True
+
+    def send(self, address: IPv6Address, octets: bytes) -> None:
+        del address
         self.octets.append(octets)
 
     def last(self) -> Any:
@@ -65,15 +71,12 @@ class Member:
         self.routes = routes = RouteTable()
         routes.put(Route(IPv6Network(NEW.address), IPv6Address("fe80::2"), "mesh0", 2, 1))
         self.trust = Trust(directory, OWN, lambda _: None, self._anywhere)
-        around = Around(OWN, OWN.address, Keys(directory / "node.key"), routes, self._in_force, self._spawn)
+        self.sent = Sent()
+        around = Around(OWN, OWN.address, Keys(directory / "node.key"), routes, self.sent, self._spawn)
         self.side = JoiningSide(around, self.trust)
-        self.sent = self.side._socket = Sent()  # type: ignore[assignment]
 
     async def _anywhere(self) -> Surroundings:
         return Surroundings((IPv4Network("0.0.0.0/0"),))
-
-    async def _in_force(self, _seconds: float) -> bool:
-        return True
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         raise AssertionError(work)
@@ -87,7 +90,7 @@ class Member:
             cookie = said.cookie
         card = make_card("new", public_key_of(seed))
         key = Ed25519PrivateKey.from_private_bytes(seed)
-        self.side._heard(sender, joining.request(key, card, FLEET.public_key, cookie))
+        self.side.heard(sender, joining.request(key, card, FLEET.public_key, cookie))
         return self.sent.last()
 
     def asked_by(self, seed: bytes, via: str) -> Any:

@@ -9,14 +9,14 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 
 from meshsec.adapters.files import key_store
 from meshsec.adapters.files.key_store import KeyStoreError
 from meshsec.adapters.files.trust_store import TrustStoreError
-from meshsec.adapters.sockets.join_datagrams import JoinDatagrams, join_datagrams
+from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.channel import Channel
@@ -34,8 +34,6 @@ NODES = IPv6Network("fc00::/7")
 """Where the addresses and locators of nodes lie."""
 _ROUND = int(ASK_AGAIN / ASK_GAP)
 """Nodes that can be asked before the first of them is asked again."""
-_LISTEN_AGAIN = 2.0
-_RULES_SECONDS = 10.0
 _ADMIT_GAP = 0.5
 """Seconds after an approval that proved nothing before the next one is looked at: somebody on the way makes them up."""
 _PUSHES = (0.0, 1.0, 3.0)
@@ -53,8 +51,7 @@ class Surroundings:
     """This node's address that the router announces: where its IKE runs, too."""
     keys: Keys
     routes: RouteTable
-    rules_in_force: Callable[[float], Awaitable[bool]]
-    """Waits for as many seconds until the wanted fail-closed rules are in force."""
+    port: ClearPort
     spawn: Callable[[Coroutine[None, None, None]], object]
 
 
@@ -78,9 +75,7 @@ class JoiningSide:
         self._is_admitting = False
         self._fleets = asyncio.Event()
         """Set once there is, or was, a fleet."""
-        self._socket: JoinDatagrams | None = None
-        self.problem = ""
-        """Why nobody can ask this node; empty if all can, or there is no fleet."""
+        around.port.take(joining.KINDS, self.heard)
         trust.on_fleets.append(self._follow_store)
 
     # --- what changes around it ---
@@ -95,6 +90,7 @@ class JoiningSide:
         self.requests.drop(lambda one: self._is_settled(one, revoked))
         if joined.memberships:
             self._fleets.set()
+            self._around.port.want()
 
     def _is_settled(self, kept: Kept, revoked: Iterable[str]) -> bool:
         signed = (kept.fleet, kept.sender) in self._signed
@@ -107,26 +103,10 @@ class JoiningSide:
     async def run(self) -> None:
         """Run until cancelled."""
         await self._fleets.wait()
-        while self._socket is None:
-            await self._listen()
-        await self._around.rules_in_force(_RULES_SECONDS)  # else the first request would be lost
-        try:
-            while True:
-                due = self._ask()
-                await asyncio.sleep(due - self._loop.time())
-        finally:
-            self._socket.close()
-
-    async def _listen(self) -> None:
-        try:
-            self._socket = await join_datagrams(self._around.here, self._heard)
-            self.problem = ""
-        except OSError as error:
-            problem = f"UDP port {joining.PORT} of {self._around.here}: {error.strerror or error}"
-            if problem != self.problem:
-                _log.warning("requests to join: %s", problem)
-            self.problem = problem
-            await asyncio.sleep(_LISTEN_AGAIN)
+        await self._around.port.open.wait()
+        while True:
+            due = self._ask()
+            await asyncio.sleep(due - self._loop.time())
 
     # --- as a new node ---
 
@@ -177,15 +157,12 @@ class JoiningSide:
             return
         for one in self._asked_fleets():
             cookie = self.asking.cookie_for(address)
-            self._send(address, joining.request(key, self.own, one.fleet.public_key, cookie))
-
-    def _send(self, address: IPv6Address, octets: bytes) -> None:
-        if self._socket is not None:
-            self._socket.send(address, octets)
+            self._around.port.send(address, joining.request(key, self.own, one.fleet.public_key, cookie))
 
     # --- what comes ---
 
-    def _heard(self, sender: IPv6Address, octets: bytes) -> None:
+    def heard(self, sender: IPv6Address, octets: bytes) -> None:
+        """Take a datagram, of whomever."""
         try:
             message = joining.decode(octets)
             now = self._loop.time()
@@ -221,7 +198,7 @@ class JoiningSide:
         if via is None or self._own_signed(said.fleet) is None or sender == self._around.here:
             return
         if not self._cookies.hold(said.cookie, sender, now):
-            self._send(sender, joining.encode(Cookie(self._cookies.of(sender, now))))
+            self._around.port.send(sender, joining.encode(Cookie(self._cookies.of(sender, now))))
         elif (said.fleet, sender) in self._signed:
             self._send_approval(said.fleet, sender, said.cookie)
         else:
@@ -245,15 +222,15 @@ class JoiningSide:
             if card.fingerprint.hex() in self.trust.joined.revoked():
                 return
         if self.requests.is_refused(card):
-            self._send(sender, joining.encode(Receipt(said.cookie, Standing.REFUSED)))
+            self._around.port.send(sender, joining.encode(Receipt(said.cookie, Standing.REFUSED)))
         else:
             self.requests.put(said, card, sender, via, now)
-            self._send(sender, joining.encode(Receipt(said.cookie, Standing.WAITING)))
+            self._around.port.send(sender, joining.encode(Receipt(said.cookie, Standing.WAITING)))
 
     def _send_approval(self, fleet: bytes, address: IPv6Address, cookie: bytes) -> None:
         own, signed = self._own_signed(fleet), self._signed.get((fleet, address))
         if own is not None and signed is not None:
-            self._send(address, joining.encode(Approval(cookie, signed, own)))
+            self._around.port.send(address, joining.encode(Approval(cookie, signed, own)))
 
     async def approve(self, signed: SignedCard) -> None:
         """Take a signed card and tell its node at once. Raises TrustStoreError if the card cannot be saved."""

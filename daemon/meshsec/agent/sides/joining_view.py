@@ -8,7 +8,7 @@ from mnemonic import Mnemonic
 from meshsec.agent.sides.joining import JoiningSide
 from meshsec.core.explain.findings import Check, Level
 from meshsec.core.trust import card as cards
-from meshsec.core.trust import fingerprint_words, joining
+from meshsec.core.trust import fingerprint_words
 from meshsec.core.trust.joining import Standing
 from meshsec.core.values.model import Card
 
@@ -72,9 +72,6 @@ def standing(side: JoiningSide) -> list[dict[str, Any]]:
 def checks(side: JoiningSide) -> list[Check]:
     """Return doctor's checks: what this node waits for, and who waits for its operator."""
     found = [Check(f"joining {one['fleet']}", Level.WARN, _told(one), _READ_WORDS) for one in standing(side)]
-    if side.problem:
-        fix = f"`ss -lunp 'sport = :{joining.PORT}'` names the program that has it, `kill PID` ends it"
-        found.append(Check("join port", Level.WARN, side.problem, fix))
     if waiting := sorted(one.card.name for one in side.requests):
         found.append(Check("join requests", Level.OK, f"{len(waiting)} wait: {', '.join(waiting)}", _APPROVE))
     return found

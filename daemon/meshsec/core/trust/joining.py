@@ -59,6 +59,9 @@ class _Kind(IntEnum):
     APPROVAL = 4
 
 
+KINDS = frozenset(_Kind)
+
+
 class JoinError(ValueError):
     """Octets that are no message, or that prove nothing. The message says why."""
 
