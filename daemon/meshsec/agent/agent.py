@@ -55,13 +55,16 @@ from meshsec.core.channels.desired import endpoint
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.config.networks import configured_networks
+from meshsec.core.config.offered_networks import offering
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.ike.port import IkePort
 from meshsec.core.networks.mtu import inner_mtu
 from meshsec.core.policy import esp_rank
+from meshsec.core.trust.identity import IdentityError
 from meshsec.core.values.failures import Cause
+from meshsec.core.values.model import Card
 
 LINGER = 10.0
 """Seconds that an ended key's address stays; charon repeats unconfirmed messages for about as long."""
@@ -77,6 +80,15 @@ def _publisher(*servers: ControlServer) -> Callable[[Mapping[str, object]], None
             server.publish(event)
 
     return publish
+
+
+def _offered(start: Start) -> Card:
+    """Return this node's card with the networks that it asks to speak for, or without if a card cannot have them."""
+    try:
+        return offering(start.card, start.settings)
+    except IdentityError as error:
+        _log.info("requests to join ask for no network: %s", error)
+        return start.card
 
 
 class Agent:
@@ -109,7 +121,7 @@ class Agent:
         self.port = ClearPort(endpoint(card, backend), self.driver.rules_in_force)
         self.twins = TwinsSide(self.port, keys, engine.known)
         asking = endpoint(card, backend), keys, engine.known.routes, self.port, self._spawn
-        self.joining = JoiningSide(JoiningSurroundings(card, *asking), self.trust)
+        self.joining = JoiningSide(JoiningSurroundings(card, _offered(start), *asking), self.trust)
         outside = Outside(
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
         )

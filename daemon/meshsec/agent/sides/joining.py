@@ -47,6 +47,8 @@ class Surroundings:
     """What the side needs to know of the node."""
 
     own: Card
+    offered: Card
+    """The same with the networks that this node asks to speak for."""
     here: IPv6Address
     """This node's address that the router announces: where its IKE runs, too."""
     keys: Keys
@@ -110,6 +112,11 @@ class JoiningSide:
 
     # --- as a new node ---
 
+    @property
+    def offered(self) -> Card:
+        """This node's card as its requests have it."""
+        return self._around.offered
+
     def waiting(self) -> list[Membership]:
         """Return the fleets whose operator has to approve this node."""
         return [one for one in self.trust.joined.memberships.values() if one.of(self.own) is None]
@@ -157,7 +164,7 @@ class JoiningSide:
             return
         for one in self._asked_fleets():
             cookie = self.asking.cookie_for(address)
-            self._around.port.send(address, joining.request(key, self.own, one.fleet.public_key, cookie))
+            self._around.port.send(address, joining.request(key, self.offered, one.fleet.public_key, cookie))
 
     # --- what comes ---
 
