@@ -24,10 +24,11 @@ from meshsec.core.channels.ipv4_claims import Surroundings
 from meshsec.core.explain.findings import Level
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets, joining
+from meshsec.core.trust.fingerprint_words import first_octets
 from meshsec.core.trust.fleets import Fleet
 from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
 from meshsec.core.trust.join_requests import ASK_AGAIN, ASK_GAP, CHECKS_BURST
-from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Receipt, Standing
+from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Found, Receipt, Search, Standing
 from meshsec.core.values.model import Card, Route
 from meshsec.core.values.routes import RouteTable
 
@@ -75,6 +76,7 @@ class Member:
         routes.put(Route(IPv6Network(NEW.address), IPv6Address("fe80::2"), "mesh0", 2, 1))
         self.trust = Trust(directory, OWN, lambda _: None, self._anywhere)
         self.sent = Sent()
+        self.spawned: list[asyncio.Future[None]] = []
         around = Around(
             OWN,
             replace(OWN, networks=NETWORKS),
@@ -90,7 +92,7 @@ class Member:
         return Surroundings((IPv4Network("0.0.0.0/0"),))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        raise AssertionError(work)
+        self.spawned.append(asyncio.ensure_future(work))
 
     def asked(self, cookie: bytes | None = None, sender: IPv6Address = NEW.address, seed: bytes = NEW_SEED) -> Any:
         """Return the answer to a new node's request, by default with the cookie that it gets first."""
@@ -208,6 +210,77 @@ def test_an_address_without_a_route_gets_no_answer(directory: Path) -> None:
     async def work(member: Member) -> None:
         assert member.asked(NO_COOKIE, IPv6Address("fc00::1")) is None
         assert member.asked(NO_COOKIE, OWN.address) is None
+
+    run(directory, work)
+
+
+WORDS = first_octets(FLEET.fingerprint)
+
+
+def test_a_member_gives_its_fleet_to_who_has_the_words_and_a_cookie(directory: Path) -> None:
+    async def work(member: Member) -> None:
+        def searched(sought: bytes, cookie: bytes) -> Any:
+            member.side.heard(NEW.address, joining.encode(Search(sought, cookie)))
+            return member.sent.last()
+
+        assert searched(bytes(9), NO_COOKIE) is None
+        cookie = searched(WORDS, NO_COOKIE).cookie
+        assert searched(bytes(9), cookie) is None
+        assert isinstance(searched(WORDS, bytes(16)), Cookie)
+        assert searched(WORDS, cookie) == Found(cookie, fleets.fleet_octets(FLEET))
+        take_list(directory, 10, OWN)
+        await member.trust.reload()
+        assert searched(WORDS, cookie) is None, "it is no member any more"
+
+    run(directory, work)
+
+
+@pytest.mark.parametrize("seeks", [True, False])
+def test_a_fleet_is_joined_if_its_key_has_the_words_that_the_operator_said(tmp_path: Path, *, seeks: bool) -> None:
+    directory, strange = tmp_path / "peers", replace(FLEET, public_key=NEW.public_key)
+    directory.mkdir()
+    if seeks:
+        store.seek(directory, WORDS)
+
+    async def work(member: Member) -> None:
+        side = member.side
+        side.asking.next([NEW.address], 0.0)
+        assert side.asking.heard_cookie(NEW.address, bytes([7]) * 16, 0.0)
+
+        async def heard(fleet: bytes, cookie: bytes = bytes([7]) * 16) -> bool:
+            side.heard(NEW.address, joining.encode(Found(cookie, fleet)))
+            await asyncio.gather(*member.spawned)
+            return FLEET.public_key in member.trust.joined.memberships
+
+        for bad in (fleets.fleet_octets(strange), fleets.fleet_octets(FLEET)[:-1] + b"\0", bytes(69)):
+            assert not await heard(bad)
+        assert not await heard(fleets.fleet_octets(FLEET), bytes([8]) * 16), "nobody was asked with that cookie"
+        assert await heard(fleets.fleet_octets(FLEET)) is seeks
+        assert len(member.trust.joined.memberships) == seeks
+        assert member.trust.joined.sought == b""
+
+    run(directory, work)
+
+
+def test_a_node_that_looks_for_a_fleet_says_so(tmp_path: Path) -> None:
+    directory = tmp_path / "peers"
+    directory.mkdir()
+    store.seek(directory, WORDS)
+
+    async def work(member: Member) -> None:
+        assert member.trust.joined.talks, "so that the rules let its searches pass"
+        (standing,) = joining_view.standing(member.side)
+        assert standing["fleet"] == ""
+        (check,) = joining_view.checks(member.side)
+        assert " ".join(standing["sought"]) in check.found
+        member.side._reachable = [NEW.address]
+        member.side._look_at = float("inf")
+        member.side._ask()
+        assert member.sent.last() == Search(WORDS, NO_COOKIE)
+        (directory / "fleet.sought").write_text("nonsense")
+        await member.trust.reload()
+        (problem,) = member.trust.problems
+        assert "'nonsense'; allowed: 18 hexadecimal digits" in problem
 
     run(directory, work)
 

@@ -49,8 +49,9 @@ def test_nodes_join_over_strangers_by_one_approval_each(chain: Lab, tmp_path: Pa
     a.meshsec("fleet", "approve", *own["words"], "--directory", office)
     assert not waiting(a)
 
-    for node in (b, d):  # d is three hops away, behind the stranger c
-        node.meshsec("fleet", "join", fleet)
+    words = next(line for line in made.splitlines() if line.startswith("words")).removeprefix("words").strip()
+    for node, wanted in ((b, fleet), (d, words)):  # d is three hops away, behind the stranger c
+        node.meshsec("fleet", "join", wanted)
         asked = a.wait_for("the request is here", lambda at=node: requests(a).get(at.name), 90)  # type: ignore[misc]
         (stated,) = node.wait_for("it is told so", lambda at=node: [w for w in waiting(at) if w["kept_by"]], 60)  # type: ignore[misc]
         assert stated["words"] == asked["words"]

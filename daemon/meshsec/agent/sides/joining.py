@@ -22,10 +22,11 @@ from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import host
 from meshsec.core.channels.lifecycle import State
-from meshsec.core.trust import joining
-from meshsec.core.trust.fleets import SignedCard
+from meshsec.core.trust import fleets, joining
+from meshsec.core.trust.fingerprint_words import first_octets
+from meshsec.core.trust.fleets import Fleet, FleetError, SignedCard
 from meshsec.core.trust.join_requests import ASK_AGAIN, ASK_GAP, Asking, JoinRequests, Kept
-from meshsec.core.trust.joining import Approval, Cookie, Cookies, JoinError, Receipt, Request, Standing
+from meshsec.core.trust.joining import Approval, Cookie, Cookies, Found, JoinError, Receipt, Request, Search, Standing
 from meshsec.core.trust.membership import Joined, Membership
 from meshsec.core.values.model import Address, Card
 from meshsec.core.values.routes import RouteTable
@@ -62,7 +63,7 @@ class JoiningSide:
 
     def __init__(self, around: Surroundings, trust: Trust) -> None:
         self._around, self.trust = around, trust
-        self.own = around.own
+        self.own, self.offered = around.own, around.offered
         self._loop = asyncio.get_running_loop()
         self._cookies = Cookies(secrets.token_bytes(32))
         self.requests = JoinRequests(random.random)
@@ -90,7 +91,7 @@ class JoiningSide:
         }
         revoked = joined.revoked()
         self.requests.drop(lambda one: self._is_settled(one, revoked))
-        if joined.memberships:
+        if joined.talks:
             self._fleets.set()
             self._around.port.want()
 
@@ -112,11 +113,6 @@ class JoiningSide:
 
     # --- as a new node ---
 
-    @property
-    def offered(self) -> Card:
-        """This node's card as its requests have it."""
-        return self._around.offered
-
     def waiting(self) -> list[Membership]:
         """Return the fleets whose operator has to approve this node."""
         return [one for one in self.trust.joined.memberships.values() if one.of(self.own) is None]
@@ -129,7 +125,7 @@ class JoiningSide:
         """Ask the next node, if there is something to ask for. Return the time of the next look."""
         now = self._loop.time()
         asked = self._asked_fleets()
-        if not asked:
+        if not asked and not self.trust.joined.sought:
             return now + 1.0
         if now >= self._look_at:
             self._look(now)
@@ -157,14 +153,16 @@ class JoiningSide:
         self._look_at = now + ASK_AGAIN if len(routes) > _ROUND else now
 
     def _send_requests(self, address: IPv6Address) -> None:
+        cookie = self.asking.cookie_for(address)
+        if sought := self.trust.joined.sought:
+            self._around.port.send(address, joining.encode(Search(sought, cookie)))
         try:
-            key = key_store.load(self._around.keys.path).private
+            for one in self._asked_fleets():
+                key = key_store.load(self._around.keys.path).private
+                request = joining.request(key, self.offered, one.fleet.public_key, cookie)
+                self._around.port.send(address, request)
         except KeyStoreError as error:
             _log.debug("requests to join: %s", error)
-            return
-        for one in self._asked_fleets():
-            cookie = self.asking.cookie_for(address)
-            self._around.port.send(address, joining.request(key, self.offered, one.fleet.public_key, cookie))
 
     # --- what comes ---
 
@@ -181,10 +179,14 @@ class JoiningSide:
                         self._send_requests(sender)
                 case Receipt() if self.asking.is_answer(sender, message.cookie):
                     self.asking.heard_receipt(sender, message.standing, now)
+                case Search():
+                    self._take_search(sender, message, now)
+                case Found() if self.asking.is_answer(sender, message.cookie) and not self._is_admitting:
+                    self._take_found(sender, fleets.read_fleet(message.fleet))
                 case Approval() if self.asking.is_answer(sender, message.cookie) and not self._is_admitting:
                     self._is_admitting = True
                     self._around.spawn(self._admit(message))
-        except JoinError as error:
+        except (JoinError, FleetError) as error:
             _log.debug("requests to join: from %s: %s", sender, error)
 
     async def _admit(self, said: Approval) -> None:
@@ -198,7 +200,35 @@ class JoiningSide:
         finally:
             self._is_admitting = False
 
+    def _take_found(self, sender: IPv6Address, fleet: Fleet) -> None:
+        """Join the fleet if its key is the one that the words mean, and ask the sender to join it."""
+        if first_octets(fleet.fingerprint) == self.trust.joined.sought:
+            self._is_admitting = True
+            self._around.spawn(self._join(sender, fleet))
+
+    async def _join(self, sender: IPv6Address, fleet: Fleet) -> None:
+        try:
+            if await self.trust.join_sought(fleet):
+                _log.info("the fleet %s has the words that this node was given", fleet.name)
+                self._send_requests(sender)
+        except TrustStoreError as error:
+            _log.warning("the fleet %s, which has the words that this node was given: %s", fleet.name, error)
+            await asyncio.sleep(_ADMIT_GAP)
+        finally:
+            self._is_admitting = False
+
     # --- as a member ---
+
+    def _take_search(self, sender: IPv6Address, said: Search, now: float) -> None:
+        """Answer a node that looks for a fleet of this node's by its words."""
+        known = self.trust.joined.memberships
+        found = next((one.fleet for one in known.values() if first_octets(one.fleet.fingerprint) == said.sought), None)
+        if found is None or self._own_signed(found.public_key) is None:
+            return
+        if self._cookies.hold(said.cookie, sender, now):
+            self._around.port.send(sender, joining.encode(Found(said.cookie, fleets.fleet_octets(found))))
+        else:
+            self._around.port.send(sender, joining.encode(Cookie(self._cookies.of(sender, now))))
 
     def _take_request(self, sender: IPv6Address, said: Request, now: float) -> None:
         via = self._around.routes.next_hop(host(sender))
