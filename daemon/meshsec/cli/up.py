@@ -158,7 +158,8 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | None) -> None:
     if fleet:
         click.echo(
             f"\n{app.card.name} asks the fleet {fleet.name} over the mesh. Its operator approves the node by its six "
-            f"words above.\nThe fleet's own six words: {spoken(fleet)}"
+            "words above, or by a photo of the QR code on the page (`meshsec page login --approve`).\n"
+            f"The fleet's own six words: {spoken(fleet)}"
         )
     click.echo(
         "\nNext:\n"

@@ -104,6 +104,10 @@ class Feed:
         """Return whether nobody on the way reads what a browser at this address sends."""
         return document.is_protected(self._document, address)
 
+    def is_own_client(self, address: str) -> bool:
+        """Return whether a client of this node itself has an address."""
+        return document.is_own_client(self._document, address)
+
     def is_behind(self, address: str) -> bool:
         """Return whether a browser at this address is in a network behind this node or behind a peer."""
         return document.is_behind(self._document, address)
@@ -151,7 +155,7 @@ class Feed:
         now, wall = asyncio.get_running_loop().time(), time.time()
         methods = ["status"]
         if is_watched := self._is_watched:
-            methods.append("topology")
+            methods += ("topology", "join_requests")
             if now - self._slow_at >= SLOW_SECONDS:
                 self._slow_at = now
                 methods += SLOW
