@@ -18,19 +18,27 @@ from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets
 from meshsec.core.values.model import Card
 
+MOST = 64
+"""Nodes that one command signs: whoever takes the page over must not fill the fleet, which has 4096 members at most."""
+
 Said = dict[str, str]
 """What meshsecd is told of the card that it wanted to be signed."""
 
 
 def serve(client: Client, signer: str, directory: Path, key: Ed25519PrivateKey) -> Iterator[str]:
-    """Sign until the login has ended. Yield a line for each node. Raises DaemonError."""
+    """Sign until the login has ended, ``MOST`` nodes at most. Yield a line for each node. Raises DaemonError."""
+    count = 0
     said: Said = {}
     card: Card | None = None
     while True:
         wanted = client.call("page_wanted", {"signer": signer, **said})
         if card is not None:
-            yield _line(card, said.get("refusal") or wanted["failure"])
-        if wanted["ended"]:
+            refusal = said.get("refusal") or wanted["failure"]
+            count += not refusal
+            yield _line(card, refusal)
+        if count == MOST:
+            yield f"{MOST} nodes are members now: run the command again for more."
+        if wanted["ended"] or count == MOST:
             return
         card = None if wanted["card"] is None else cards.parse(wanted["card"])
         said = {} if card is None else _signed(card, directory, lambda: key)

@@ -14,6 +14,7 @@ from click.testing import Result
 
 from meshsec.adapters.sockets.control import ControlServer
 from meshsec.cli import cards as shown
+from meshsec.cli import page_approvals
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets
 from meshsec.core.trust.identity import generate, make_card, public_key_of
@@ -113,14 +114,22 @@ def _card(name: str, number: int) -> Card:
 BRAVO, BOAT = _card("bravo", 1), _card("boat", 2)
 
 
+def office(meshsec: Meshsec, directory: Path) -> tuple[str, str]:
+    """Make a fleet that the node has joined, and return the options that name its key."""
+    made = ("--directory", str(directory / "office"))
+    assert meshsec("fleet", "init", "rescue", *made).exit_code == 0
+    fleet = json.loads(meshsec("fleet", "show", "--json", *made).stdout)["fleets"][0]["fleet"]
+    assert meshsec("fleet", "join", fleet).exit_code == 0
+    return made
+
+
 def test_what_the_login_approves_is_signed_until_the_login_ends(
     meshsec: Meshsec, asked: list[str], wanting: Wanting, tmp_path: Path
 ) -> None:
-    office = ("--directory", str(tmp_path / "office"))
-    assert meshsec("fleet", "init", "rescue", *office).exit_code == 0
-    key = json.loads(meshsec("fleet", "show", "--json", *office).stdout)["fleets"][0]["public_key"]
+    at = office(meshsec, tmp_path)
+    key = json.loads(meshsec("fleet", "show", "--json", *at).stdout)["fleets"][0]["public_key"]
     wanting.cards = [BRAVO, BOAT]
-    result = meshsec("page", "login", "--approve", *office)
+    result = meshsec("page", "login", "--approve", *at)
     assert result.exit_code == 0, result.output
     assert wanting.fleet == key
     fleet = fleets.Fleet("rescue", bytes.fromhex(key))
@@ -130,35 +139,49 @@ def test_what_the_login_approves_is_signed_until_the_login_ends(
     for card in (BRAVO, BOAT):
         assert f"{card.name} is a member: {shown.spoken(card)}" in result.stdout
     assert "s1gner" not in result.output
-    assert meshsec("fleet", "revoke", "bravo", *office).exit_code == 0, "its name is known by now"
+    assert meshsec("fleet", "revoke", "bravo", *at).exit_code == 0, "its name is known by now"
 
 
 def test_a_revoked_key_is_not_signed_and_what_meshsecd_refuses_is_said(
     meshsec: Meshsec, asked: list[str], wanting: Wanting, tmp_path: Path
 ) -> None:
-    office = ("--directory", str(tmp_path / "office"))
-    meshsec("fleet", "init", "rescue", *office)
-    assert meshsec("fleet", "revoke", BRAVO.fingerprint.hex(), *office).exit_code == 0
+    at = office(meshsec, tmp_path)
+    assert meshsec("fleet", "revoke", BRAVO.fingerprint.hex(), *at).exit_code == 0
     wanting.cards = [BRAVO]
-    result = meshsec("page", "login", "--approve", *office)
+    result = meshsec("page", "login", "--approve", *at)
     (said,) = wanting.said
     assert "signed" not in said
     assert "that key is revoked" in said["refusal"]
     assert "bravo is not approved: that key is revoked" in result.stdout
     wanting.cards, wanting.failure = [BOAT], "has the name of another node"
-    assert "boat is not approved: has the name of another node" in meshsec("page", "login", "--approve", *office).stdout
+    assert "boat is not approved: has the name of another node" in meshsec("page", "login", "--approve", *at).stdout
+
+
+def test_one_command_signs_a_bounded_number_of_nodes(
+    meshsec: Meshsec, asked: list[str], wanting: Wanting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_approvals, "MOST", 2)
+    at = office(meshsec, tmp_path)
+    wanting.cards = [BRAVO, BOAT, _card("third", 3), _card("fourth", 4)]
+    result = meshsec("page", "login", "--approve", *at)
+    assert [one["card"] for one in wanting.said] == [cards.render(BRAVO), cards.render(BOAT)]
+    assert "run the command again for more" in result.stdout
 
 
 def test_without_the_fleets_key_no_login_is_made(meshsec: Meshsec, asked: list[str], tmp_path: Path) -> None:
     missing = meshsec("page", "login", "--approve", "--directory", str(tmp_path / "none"))
     assert missing.exit_code != 0
-    office = ("--directory", str(tmp_path / "office"))
-    assert meshsec("fleet", "init", "rescue", "--passphrase", *office, input="secret\nsecret\n").exit_code == 0
-    wrong = meshsec("page", "login", "--approve", "--passphrase-stdin", *office, input="wrong\n")
+    at = ("--directory", str(tmp_path / "office"))
+    assert meshsec("fleet", "init", "rescue", "--passphrase", *at, input="secret\nsecret\n").exit_code == 0
+    foreign = meshsec("page", "login", "--approve", "--passphrase-stdin", *at, input="secret\n")
+    assert "this node has not joined rescue" in foreign.output
+    fleet = json.loads(meshsec("fleet", "show", "--json", *at).stdout)["fleets"][0]["fleet"]
+    assert meshsec("fleet", "join", fleet).exit_code == 0
+    wrong = meshsec("page", "login", "--approve", "--passphrase-stdin", *at, input="wrong\n")
     assert wrong.exit_code != 0
     assert "the passphrase is wrong" in wrong.output
     assert "page_login" not in asked
-    assert meshsec("page", "login", "--approve", "--passphrase-stdin", *office, input="secret\n").exit_code == 0
+    assert meshsec("page", "login", "--approve", "--passphrase-stdin", *at, input="secret\n").exit_code == 0
 
 
 def test_a_qr_code_for_a_phone_has_the_case_of_the_token(meshsec: Meshsec, asked: list[str]) -> None:

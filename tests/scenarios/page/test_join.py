@@ -3,7 +3,9 @@
 The mesh is a line: a - b - c - d. The fleet's key and the browser are on a. Nobody trusts anybody in the beginning.
 """
 
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,10 +116,7 @@ def test_nodes_are_approved_by_words_and_by_a_photo_and_all_members_know(mesh: L
     a.meshsec("fleet", "join", fleet)
     with Browser(a.namespace) as browser, signing(a, office) as command:
         browser.open("http://localhost:8269/")
-        asks(browser, a)
-        assert browser.run("return document.querySelectorAll('#requests :is(button, input)').length") == 0
-        own = words_of(a)
-        assert browser.run(f"{ENTRY} return entry.querySelector('.spoken').innerText", "a") == own
+        own = assert_shown_without_a_login(browser, a)
         browser.open(command.address)
         press(browser, a, "Approve")
         press(browser, a, "They are the same")
@@ -162,12 +161,27 @@ def test_nodes_are_approved_by_words_and_by_a_photo_and_all_members_know(mesh: L
         assert all("409" in one for one in browser.complaints())
 
 
+def assert_shown_without_a_login(browser: Browser, a: Node) -> str:
+    """Return the six words of the node itself, which nobody can approve yet."""
+    asks(browser, a)
+    loaded = browser.run("return performance.getEntriesByType('resource').map((one) => one.name).join()")
+    assert "page.js" in loaded
+    assert "photo.js" not in loaded, "what reads photos is loaded with the first of them"
+    assert browser.run("return document.querySelectorAll('#requests :is(button, input)').length") == 0
+    own = words_of(a)
+    assert browser.run(f"{ENTRY} return entry.querySelector('.spoken').innerText", a.name) == own
+    return own
+
+
 def assert_refuses_bad_photos(browser: Browser, directory: Path) -> None:
     (directory / "text.png").write_text("<svg onload='window.ran=1'/>")
+    shutil.copy(photos.without_code(directory / "nothing.jpg"), directory / "long.jpg")
+    os.truncate(directory / "long.jpg", 33 << 20)
     bad = {
         photos.photo(directory / "hostile.jpg", photos.of_text(HOSTILE)): "is no node's card",
         photos.photo(directory / "near.jpg", photos.of_text("MESHSEC1" + "QPZRY9X8" * 10)): "checksum",
-        photos.without_code(directory / "nothing.jpg"): "no QR code is found",
+        str(directory / "nothing.jpg"): "no QR code is found",
+        str(directory / "long.jpg"): "33 MB; allowed: 32",
         photos.bomb(directory / "bomb.png"): "30000 x 30000 pixels; allowed",
         photos.huge_jpeg(directory / "huge.jpg"): "65535 x 65535 pixels; allowed",
         photos.damaged(directory / "damaged.png"): "damaged",
