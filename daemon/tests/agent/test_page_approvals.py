@@ -141,9 +141,10 @@ def test_a_login_says_for_which_fleet_it_approves(monkeypatch: pytest.MonkeyPatc
 
 def test_nothing_is_approved_once_the_command_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(node: Node) -> None:
-        _, session = await node.command()
+        signer, session = await node.command()
         with pytest.raises(ControlError, match="nobody signs"):
             await node.approve(session)
+        assert (await node.wanted(signer))["card"] is None, "nobody waits for it any more"
         node.now += 60
         started = asyncio.get_running_loop().time()
         with pytest.raises(ControlError, match="nobody signs"):

@@ -162,9 +162,10 @@ def test_one_command_signs_a_bounded_number_of_nodes(
 ) -> None:
     monkeypatch.setattr(page_approvals, "MOST", 2)
     at = office(meshsec, tmp_path)
-    wanting.cards = [BRAVO, BOAT, _card("third", 3), _card("fourth", 4)]
+    given = [BRAVO, BOAT, _card("third", 3), _card("fourth", 4), _card("fifth", 5)]
+    wanting.cards, wanting.failure = list(given), "the first is refused"
     result = meshsec("page", "login", "--approve", *at)
-    assert [one["card"] for one in wanting.said] == [cards.render(BRAVO), cards.render(BOAT)]
+    assert [one["card"] for one in wanting.said] == [cards.render(one) for one in given[:3]]
     assert "run the command again for more" in result.stdout
 
 
