@@ -31,8 +31,7 @@ export async function textIn(file: Blob): Promise<string> {
   try {
     for (const side of SIDES) {
       const scale = Math.min(1, side / Math.max(bitmap.width, bitmap.height));
-      const image = pixels(bitmap, scale);
-      const text = decoded(image) ?? decoded(inverted(image));
+      const text = decoded(pixels(bitmap, scale));
       if (text !== undefined) return text;
       if (scale === 1) break;
     }
@@ -85,16 +84,11 @@ function pixels(bitmap: ImageBitmap, scale: number): ImageData {
   return context.getImageData(0, 0, canvas.width, canvas.height);
 }
 
+/** Return the text of a code, also of one whose colours are exchanged, as a terminal with dark text draws it. */
 function decoded(image: ImageData): string | undefined {
   try {
     return decodeQR(image, { effort: 4, timeLimit: LOOK });
   } catch {
     return undefined;
   }
-}
-
-/** A terminal with dark text draws the code with its colours exchanged. */
-function inverted(image: ImageData): ImageData {
-  for (let at = 0; at < image.data.length; at += 1) if (at % 4 !== 3) image.data[at] = 255 - (image.data[at] ?? 0);
-  return image;
 }

@@ -3,6 +3,7 @@
 The mesh is a line: a - b - c - d. The fleet's key and the browser are on a. Nobody trusts anybody in the beginning.
 """
 
+import json
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ ENTRY = """
     const entries = [...document.querySelectorAll("#requests li")];
     const entry = entries.find((one) => one.querySelector("h3").innerText === arguments[0]);
 """
+LABELS = "const labels = [...entry.querySelectorAll('button')].map((one) => one.innerText);"
 HOSTILE = "<img src=x onerror=window.ran=1>\u202e" * 8
 
 
@@ -117,6 +119,7 @@ def test_nodes_are_approved_by_words_and_by_a_photo_and_all_members_know(mesh: L
     with Browser(a.namespace) as browser, signing(a, office) as command:
         browser.open("http://localhost:8269/")
         own = assert_shown_without_a_login(browser, a)
+        assert_a_plain_login_refuses_alone(browser, a)
         browser.open(command.address)
         press(browser, a, "Approve")
         press(browser, a, "They are the same")
@@ -171,6 +174,12 @@ def assert_shown_without_a_login(browser: Browser, a: Node) -> str:
     own = words_of(a)
     assert browser.run(f"{ENTRY} return entry.querySelector('.spoken').innerText", a.name) == own
     return own
+
+
+def assert_a_plain_login_refuses_alone(browser: Browser, a: Node) -> None:
+    browser.open(json.loads(a.meshsec("page", "login", "--json").stdout)["local"])
+    browser.wait(f"{ENTRY} return entry?.innerText.includes('meshsec page login --approve')", a.name)
+    assert [one.split()[0] for one in browser.run(f"{ENTRY} {LABELS} return labels", a.name)] == ["Refuse"]
 
 
 def assert_refuses_bad_photos(browser: Browser, directory: Path) -> None:
