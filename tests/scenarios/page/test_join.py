@@ -26,6 +26,7 @@ from tests.lab.node.options import Options
 from tests.lab.observe.browser import Browser
 from tests.scenarios.expectations import states
 from tests.scenarios.page import photos
+from tests.scenarios.page.recorded import answering, answers
 
 AXE = REPOSITORY / "daemon/page/node_modules/axe-core/axe.min.js"
 ENTRY = """
@@ -33,6 +34,7 @@ ENTRY = """
     const entry = entries.find((one) => one.querySelector("h3").innerText === arguments[0]);
 """
 LABELS = "const labels = [...entry.querySelectorAll('button')].map((one) => one.innerText);"
+NAMES = ["<script>window.ran=1</script>", "<img src=x onerror=window.ran=1>", "__proto__", "\u202egnp.exe"]
 HOSTILE = "<img src=x onerror=window.ran=1>\u202e" * 8
 
 
@@ -162,6 +164,34 @@ def test_nodes_are_approved_by_words_and_by_a_photo_and_all_members_know(mesh: L
         assert "d" not in states(a)
         assert browser.run("return window.ran") is None
         assert all("409" in one for one in browser.complaints())
+
+
+def test_hostile_names_of_nodes_that_ask_are_text() -> None:
+    with Lab("page-asked", [("a", "b")]) as lab:
+        lab.set_up({"a": Options(page={})})
+        a, made = lab["a"], answers()
+        made["join_requests"]["requests"] = [
+            {
+                **dict.fromkeys(("fleet", "via", "namesake", "address"), HOSTILE),
+                "fleet_key": "11" * 32,
+                "fingerprint": f"{number:064}",
+                "name": name,
+                "words": NAMES,
+                "networks": NAMES,
+                "waiting": number,
+            }
+            for number, name in enumerate(NAMES)
+        ]
+        with answering(a.run_directory / "view.sock", made), Browser(a.namespace) as browser:
+            a.daemons.page.start()
+            a.daemons.page.wait_ready()
+            browser.open("http://localhost:8269/")
+            browser.wait("return document.querySelectorAll('#requests li').length === arguments[0]", len(NAMES))
+            names = browser.run("return [...document.querySelectorAll('#requests h3')].map((one) => one.textContent)")
+            assert names == NAMES
+            assert browser.run("return document.querySelectorAll('img, #page script').length") == 0
+            assert browser.run("return window.ran") is None
+            assert browser.complaints() == []
 
 
 def assert_shown_without_a_login(browser: Browser, a: Node) -> str:

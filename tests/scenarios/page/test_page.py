@@ -329,10 +329,6 @@ def test_hostile_names_and_reasons_are_text(alone: Node) -> None:
         assert browser.run("return window.ran") is None
         assert browser.run("return document.querySelectorAll('img, #page script').length") == 0
         assert HOSTILE[0] in text(browser, "#node")
-        assert (
-            browser.run("return [...document.querySelectorAll('#requests h3')].map((one) => one.textContent)")
-            == HOSTILE
-        )
         assert browser.run("return document.title") == f"{HOSTILE[0]} \u2013 meshsec"
 
 
@@ -348,17 +344,5 @@ def hostile() -> Answers:
     for check in made["doctor"]["checks"]:
         check.update(level="fail", found=HOSTILE[0], mend=HOSTILE[1])
     made["clients"] |= {"networks": HOSTILE, "nodes": HOSTILE, "problems": HOSTILE}
-    made["join_requests"]["requests"] = [
-        {
-            **dict.fromkeys(("fleet", "via", "namesake", "address"), HOSTILE[1]),
-            "fleet_key": "11" * 32,
-            "fingerprint": f"{number:064}",
-            "name": name,
-            "words": HOSTILE,
-            "networks": HOSTILE,
-            "waiting": number,
-        }
-        for number, name in enumerate(HOSTILE)
-    ]
     made["explain"] = {"sentences": HOSTILE}
     return made

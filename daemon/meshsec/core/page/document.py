@@ -60,10 +60,10 @@ def document(answers: Mapping[str, View], before: View, now: float) -> dict[str,
         "own_networks": list(status["own_networks"]),
         "links": [{name: one[name] for name in ("peer", "up", "problems")} for one in status["links"]],
     }
-    if topology is not None:
-        found["graph"] = graph(status, topology)
     if "join_requests" in answers:
         found["requests"] = _requests(answers["join_requests"], topology or {}, before.get("requests", {}), now)
+    if topology is not None:
+        found["graph"] = graph(status, topology)
     found.update((name, answers[name]) for name in ("doctor", "clients", "gateway") if name in answers)
     return found
 
