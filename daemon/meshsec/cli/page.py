@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from meshsec.adapters.files import fleet_key
+from meshsec.adapters.files import fleet_key, secrecy
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.cli import fleet_options as options
 from meshsec.cli import page_approvals
@@ -48,6 +48,7 @@ def login(  # noqa: PLR0913, PLR0917  # one for each option
     fleet = fleet_key.fleet(directory)
     if fleet.public_key not in store.read(app.peers_directory).keys:
         raise click.ClickException(f"this node has not joined {fleet.name}: `meshsec fleet join FLEET`")
+    secrecy.keep_private()  # the key stays in memory
     key = options.load_key(directory, passphrase_stdin)
     with Client(app.socket) as client:
         made = client.call("page_login", {"fleet": fleet.public_key.hex()})

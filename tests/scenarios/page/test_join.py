@@ -6,6 +6,7 @@ The mesh is a line: a - b - c - d. The fleet's key and the browser are on a. Nob
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ class Signing:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self.address = next(line for line in self.lines() if line.startswith("http://localhost"))
+        assert resource.prlimit(process.pid, resource.RLIMIT_CORE) == (1, 1), "no core dump has the fleet's key"
 
     def lines(self) -> Iterator[str]:
         assert self._process.stdout is not None
@@ -161,7 +163,7 @@ def test_nodes_are_approved_by_words_and_by_a_photo_and_all_members_know(mesh: L
         said(browser, "d is refused")
         browser.wait("return document.querySelector('#requests').innerText.includes('No node asks to join')")
         assert a.control.ask("join_requests")["requests"] == []
-        assert "d" not in states(a)
+        assert_a_photo_adds_a_peer(browser, a, d, tmp_path)
         assert browser.run("return window.ran") is None
         assert all("409" in one for one in browser.complaints())
 
@@ -210,6 +212,15 @@ def assert_a_plain_login_refuses_alone(browser: Browser, a: Node) -> None:
     browser.open(json.loads(a.meshsec("page", "login", "--json").stdout)["local"])
     browser.wait(f"{ENTRY} return entry?.innerText.includes('meshsec page login --approve')", a.name)
     assert [one.split()[0] for one in browser.run(f"{ENTRY} {LABELS} return labels", a.name)] == ["Refuse"]
+
+
+def assert_a_photo_adds_a_peer(browser: Browser, a: Node, d: Node, directory: Path) -> None:
+    show(browser, photos.photo(directory / "d.jpg", qr_of(d)))
+    said(browser, "the card of d, which does not ask to join")
+    assert "d" not in states(a)
+    browser.run("document.querySelector('#requests > .buttons button').click()")
+    said(browser, "d is a peer now")
+    assert a.control.peer("d")["address"] == d.address
 
 
 def assert_refuses_bad_photos(browser: Browser, directory: Path) -> None:

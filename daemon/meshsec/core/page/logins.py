@@ -25,7 +25,7 @@ _NONE = _Right(float("-inf"))
 
 @dataclass
 class Logins:
-    """Tokens that nobody has used yet, and logins. Only digests are kept. Times are monotonic seconds."""
+    """Tokens that nobody has used yet, and logins. Only their digests are kept. Times are monotonic seconds."""
 
     _tokens: dict[bytes, _Right] = field(default_factory=dict)
     _sessions: dict[bytes, _Right] = field(default_factory=dict)
