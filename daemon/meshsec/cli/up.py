@@ -161,7 +161,7 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | bytes | None) -
     if isinstance(fleet, bytes):
         click.echo(
             f"\n{app.card.name} looks for the fleet over the mesh, and asks it. Its operator approves the node by its "
-            "six words above."
+            "six words above, or by a photo of the QR code on the page (`meshsec page login --approve`)."
         )
     elif fleet:
         click.echo(
