@@ -19,11 +19,13 @@ def login(app: App, as_json: bool) -> None:
     """Print an address that logs one browser in, once, within 5 minutes.
 
     Whoever opens it first may add and remove peers and choose the data plane, until an hour has passed without a
-    change. The second address is for another machine of the mesh.
+    change. The second address is for another machine of the mesh. No address is printed unless meshsecd itself holds
+    the port, so that no other program on this node can catch the login.
     """
+    port, addresses = app.settings.page.port, ["127.0.0.1", "::1", str(app.card.address)]
     with Client(app.socket) as client:
-        made = client.call("page_login")
-    port, token = app.settings.page.port, made["token"]
+        made = client.call("page_login", {"addresses": addresses, "port": port})
+    token = made["token"]
     local, mesh = (f"http://{host}:{port}/#login={token}" for host in ("localhost", f"[{app.card.address}]"))
     if as_json:
         print_json({"schema": "meshsec-page-login-1", "local": local, "mesh": mesh, "seconds": made["seconds"]})
