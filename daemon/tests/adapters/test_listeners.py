@@ -156,8 +156,10 @@ def test_what_does_not_listen_is_not_held(tmp_path: Path, monkeypatch: pytest.Mo
 
     async def scenario(held: Held) -> None:
         unbound, datagrams, pair = socket.socket(), socket.socket(type=socket.SOCK_DGRAM), socket.socketpair()
-        good = listening()
-        for given in ([good, unbound], [datagrams], [pair[0]], []):
+        good, local = listening(), socket.socket(socket.AF_UNIX)
+        local.bind(str(held.path.with_name("other.sock")))
+        local.listen()
+        for given in ([good, unbound], [datagrams], [pair[0]], [local], []):
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
                 connection.connect(str(held.path))
                 if given:
@@ -167,7 +169,7 @@ def test_what_does_not_listen_is_not_held(tmp_path: Path, monkeypatch: pytest.Mo
                 async with asyncio.timeout(10):
                     assert await asyncio.get_running_loop().sock_recv(connection, 1) == b"", "it is let go"
             assert held.keeper.places == frozenset()
-        for one in (unbound, datagrams, *pair, good):
+        for one in (unbound, datagrams, *pair, good, local):
             one.close()
 
     run(tmp_path, scenario)
