@@ -35,7 +35,7 @@ def test_what_a_node_offers_is_seen_while_it_is_trusted_and_reached_and_nothing_
             wait_shown(node, {("c", "wiki", 80)})
         assert a.meshsec("services").stdout.splitlines()[1].split() == [
             "wiki",
-            "c.mesh:80/tcp",
+            "http://c.mesh/",
             "The",
             "village's",
             "wiki",
