@@ -241,3 +241,14 @@ def test_a_way_out_makes_nobody_one_who_is_behind_a_node(own: list[str], of_peer
     shown = {"own_networks": own, "networks": [{"network": one} for one in of_peers]}
     assert document.is_behind(shown, "192.0.2.7") is behind
     assert not document.is_behind({}, "fe80::1%eth0")
+
+
+def test_a_service_has_a_link_by_the_address_of_its_node(answers: dict[str, Any]) -> None:
+    found = document.document(answers, {}, NOW)["services"]["services"]
+    assert [one["url"] for one in found] == [f"http://[{answers['status']['node']['address']}]/", None]
+
+
+def test_the_overlays_daemon_is_named_where_there_is_one(answers: dict[str, Any]) -> None:
+    assert set(document.document(answers, {}, NOW)["daemons"]) == {"ike", "routing"}
+    answers["status"]["overlay"] = {"up": False, "reason": "it ended", "device": "tun0", "default_mode": "ipsec"}
+    assert document.document(answers, {}, NOW)["daemons"]["overlay"] == {"up": False, "reason": "it ended"}
