@@ -18,6 +18,7 @@ from typing import Any
 from meshsec.adapters.ike import client
 from meshsec.adapters.kernel import netlink, xfrm
 from meshsec.adapters.sockets.control import VIEW_GROUP, ControlServer
+from meshsec.adapters.sockets.listeners import Keeper
 from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
 from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.requests import Requests
@@ -177,7 +178,8 @@ class Agent:
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
-        self._page = PageRequests(self._answer, asyncio.get_running_loop().time)
+        self._page = PageRequests(self._answer, asyncio.get_running_loop().time, lambda: self._keeper.places)
+        self._keeper = Keeper(Path(settings.paths.page_socket), self._page.end_all)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self._view = ControlServer(Path(settings.paths.view_socket), self._page.answer, VIEW_GROUP)
         self._publish = _publisher(self._control, self._view)
@@ -234,6 +236,7 @@ class Agent:
         await self._control.start()
         try:
             await self._view.start()
+            self._keeper.start()
             self.scheduling.start()
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -279,6 +282,7 @@ class Agent:
             self._notifier.close()
             self.driver.close()
             self.scheduling.close()
+            self._keeper.close()
             await self._view.close()
             await self._control.close()
 

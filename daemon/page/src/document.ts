@@ -71,6 +71,8 @@ export interface Event {
 
 export interface Client {
   mac: string;
+  /** What it is called here; missing: nothing. */
+  name?: string | null;
   addresses: string[];
   here: boolean;
   node?: string | null;
@@ -83,6 +85,7 @@ export interface Service {
   protocol: "tcp" | "udp";
   port: number;
   description: string;
+  url?: string | null;
 }
 
 export interface Graph {

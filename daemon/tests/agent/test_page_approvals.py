@@ -23,6 +23,7 @@ def _card(name: str, number: int, *networks: str) -> Card:
     return make_card(name, public_key_of(generate(lambda: next(seeds))), networks=map(ip_network, networks))
 
 
+PLACE: dict[str, object] = {"addresses": ["::1"], "port": 8269}
 BOAT, HOUSE, FOREIGN, UNKNOWN = _card("boat", 1), _card("house", 2, "0.0.0.0/0"), _card("far", 3), _card("no", 4)
 
 
@@ -34,7 +35,7 @@ class Node:
         self.refusals: dict[str, str] = {}
         """By method."""
         self.now = 0.0
-        self.page = PageRequests(self.answer, lambda: self.now)
+        self.page = PageRequests(self.answer, lambda: self.now, lambda: {("::1", 8269)})
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         if method in self.refusals:
@@ -47,7 +48,7 @@ class Node:
 
     async def command(self) -> tuple[str, str]:
         """Begin as the command does. Return its secret, and the session of whoever logs in."""
-        made = await self.page.methods["page_login"]({"fleet": RESCUE})
+        made = await self.page.methods["page_login"](PLACE | {"fleet": RESCUE})
         return str(made["signer"]), await self.log_in(made["token"])
 
     async def log_in(self, token: str) -> str:
@@ -122,7 +123,7 @@ def test_only_who_asks_this_fleet_is_approved(monkeypatch: pytest.MonkeyPatch, c
 def test_a_login_without_a_command_approves_nothing_even_while_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(node: Node) -> None:
         signer, _ = await node.command()
-        plain = await node.log_in((await node.page.methods["page_login"]({}))["token"])
+        plain = await node.log_in((await node.page.methods["page_login"](PLACE))["token"])
         with pytest.raises(ControlError, match="may not approve; `meshsec page login --approve`"):
             await node.approve(plain)
         assert (await node.wanted(signer))["card"] is None
@@ -133,7 +134,7 @@ def test_a_login_without_a_command_approves_nothing_even_while_one_runs(monkeypa
 def test_a_login_says_for_which_fleet_it_approves(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(node: Node) -> None:
         for params, fleet in (({"fleet": RESCUE}, RESCUE), ({}, None)):
-            token = (await node.page.methods["page_login"](params))["token"]
+            token = (await node.page.methods["page_login"](PLACE | params))["token"]
             assert (await node.page.answer("login", {"token": token}))["approves"] == fleet
 
     run(work, monkeypatch)
@@ -212,7 +213,7 @@ def test_the_command_ends_with_its_login(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_command_ends_when_nobody_logs_in(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(node: Node) -> None:
-        signer = (await node.page.methods["page_login"]({"fleet": RESCUE}))["signer"]
+        signer = (await node.page.methods["page_login"](PLACE | {"fleet": RESCUE}))["signer"]
         node.now += TOKEN_SECONDS - 1
         assert not (await node.wanted(signer))["ended"]
         node.now += 1

@@ -61,7 +61,7 @@ def asked(meshsec: Meshsec, tmp_path: Path, wanting: Wanting) -> Iterator[list[s
         asked.append(method)
         if method == "page_wanted":
             return wanting.answer(params)
-        if method == "page_login" and params:
+        if method == "page_login" and "fleet" in params:
             wanting.fleet = params["fleet"]
             return {"token": "t0ken", "seconds": 300.0, "signer": "s1gner"}
         return {"token": "t0ken", "seconds": 300.0, "ended": 2}

@@ -289,3 +289,14 @@ def test_only_clients_that_are_here_are_this_nodes_own(answers: dict[str, Any]) 
     own = [one for one in ("10.130.0.7", "fd12::7", "10.130.0.8", "10.130.0.9") if document.is_own_client(shown, one)]
     assert own == ["10.130.0.7", "fd12::7"]
     assert not document.is_own_client(document.empty(""), "10.130.0.7")
+
+
+def test_a_service_has_a_link_by_the_address_of_its_node(answers: dict[str, Any]) -> None:
+    found = document.document(answers, {}, NOW)["services"]["services"]
+    assert [one["url"] for one in found] == [f"http://[{answers['status']['node']['address']}]/", None]
+
+
+def test_the_overlays_daemon_is_named_where_there_is_one(answers: dict[str, Any]) -> None:
+    assert set(document.document(answers, {}, NOW)["daemons"]) == {"ike", "routing"}
+    answers["status"]["overlay"] = {"up": False, "reason": "it ended", "device": "tun0", "default_mode": "ipsec"}
+    assert document.document(answers, {}, NOW)["daemons"]["overlay"] == {"up": False, "reason": "it ended"}

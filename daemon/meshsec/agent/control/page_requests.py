@@ -1,11 +1,13 @@
 """Answer the page's process: it may look at everything, and changes nothing without an operator's login (ADR 0073)."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import Any
 
 from meshsec.adapters.sockets.control import ControlError
+from meshsec.adapters.sockets.listeners import Place
 from meshsec.agent.control.page_approvals import PageApprovals
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.core.page.logins import SESSION_SECONDS, TOKEN_SECONDS, Logins
@@ -27,10 +29,14 @@ Answer = Callable[[str, Params], Awaitable[Mapping[str, Any]]]
 class PageRequests:
     """The methods of the socket for those who only look, and those by which an operator lets the page do more."""
 
-    def __init__(self, answer: Answer, clock: Callable[[], float]) -> None:
-        """``answer`` answers the control socket's methods; ``clock`` gives monotonic seconds."""
+    def __init__(self, answer: Answer, clock: Callable[[], float], places: Callable[[], Collection[Place]]) -> None:
+        """``answer`` answers the control socket's methods; ``clock`` gives monotonic seconds.
+
+        ``places`` returns the addresses and ports at which the page listens for certain.
+        """
         self._answer = answer
         self._clock = clock
+        self._places = places
         self._logins = Logins()
         self._approvals = PageApprovals(answer, self._logins, clock)
         self.methods: Mapping[str, Method] = {
@@ -50,15 +56,30 @@ class PageRequests:
         known = " ".join(sorted({*self._own, *READING, *READING_WITHOUT_PARAMETERS}))
         raise ControlError("unknown_method", f"{method!r} with parameters is none for those who only look: {known}")
 
+    def end_all(self) -> int:
+        """End all logins, and make tokens useless. Return how many logins there were."""
+        return self._logins.end_all()
+
     async def _offer(self, params: Params) -> Mapping[str, Any]:
-        """Return a token. With a fleet, what its login approves is signed by the command that asks (ADR 0081)."""
+        """Return a token for a page at these addresses. Whoever else listens there would catch it.
+
+        With a fleet, what its login approves is signed by the command that asks (ADR 0081).
+        """
+        wanted, port = _wanted(params), params.get("port")
+        if foreign := [one for one in wanted if (one, port) not in self._places()]:
+            raise ControlError(
+                "refused",
+                f"no login was made, because the page does not listen at {', '.join(foreign)} port {port}, and "
+                "somebody else may: `systemctl restart meshsec-page` starts it, and "
+                f"`ss -ltnp 'sport = :{port}'` shows who listens",
+            )
         token = secrets.token_urlsafe(_SECRET_BYTES)
-        signer = self._approvals.begin(text(params, "fleet")) if params else ""
+        signer = self._approvals.begin(text(params, "fleet")) if "fleet" in params else ""
         self._logins.offer(token, self._clock(), signer)
         return {"token": token, "seconds": TOKEN_SECONDS, **({"signer": signer} if signer else {})}
 
     async def _end_all(self, _params: Params) -> Mapping[str, Any]:
-        return {"ended": self._logins.end_all()}
+        return {"ended": self.end_all()}
 
     async def _login(self, params: Params) -> Mapping[str, Any]:
         session = secrets.token_urlsafe(_SECRET_BYTES)
@@ -90,6 +111,18 @@ class PageRequests:
         if method == "peer_add":
             _refuse_networks(given)
         return await self._answer(method, given)
+
+
+def _wanted(params: Params) -> Collection[str]:
+    """Return the addresses in their usual form. Raises ControlError."""
+    given = params.get("addresses")
+    try:
+        found = [str(ip_address(one)) for one in given] if isinstance(given, list) else []
+    except ValueError:
+        found = []
+    if not found:
+        raise ControlError("bad_params", f"addresses: {given!r} is not allowed; allowed: a list of addresses")
+    return found
 
 
 def _refuse_networks(params: Params) -> None:

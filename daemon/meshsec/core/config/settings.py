@@ -171,6 +171,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.run, "view.sock")
 
     @property
+    def page_socket(self) -> str:
+        """Where the page's process gives meshsecd its listening sockets to hold."""
+        return posixpath.join(self.run, "page.sock")
+
+    @property
     def modes(self) -> str:
         """Which data plane the operator chose."""
         return posixpath.join(self.state, "modes.json")

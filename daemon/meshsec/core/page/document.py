@@ -9,6 +9,8 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from meshsec.core.page.graph import graph
+from meshsec.core.services.protocols import url
+from meshsec.core.services.services import Protocol, Service
 from meshsec.core.values.model import Network
 
 View = Mapping[str, Any]
@@ -64,7 +66,9 @@ def document(answers: Mapping[str, View], before: View, now: float) -> dict[str,
         found["requests"] = _requests(answers["join_requests"], topology or {}, before.get("requests", {}), now)
     if topology is not None:
         found["graph"] = graph(status, topology)
-    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway", "services") if name in answers)
+    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway") if name in answers)
+    if (services := answers.get("services")) is not None:
+        found["services"] = {**services, "services": [_service(one) for one in services["services"]]}
     return found
 
 
@@ -94,6 +98,12 @@ def within(address: str, network: Network) -> bool:
     """Return whether a network has an address, which may be of the other IP version."""
     parsed = ip_address(address.partition("%")[0])
     return parsed.version == network.version and parsed in network
+
+
+def _service(one: View) -> dict[str, Any]:
+    """Return a service with a link by address: a node's name is this node's alone, and others look at the page, too."""
+    service = Service(one["name"], one["port"], Protocol(one["protocol"]))
+    return {**one, "url": url(service, f"[{one['address']}]")}
 
 
 def _daemons(status: View) -> dict[str, Any]:
