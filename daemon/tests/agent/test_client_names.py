@@ -130,6 +130,11 @@ def test_who_asks_is_told_again_but_not_while_it_is_being_told() -> None:
         assert await world.told() == [], "n3 is not in reach"
         world.talk.asked(N2)
         assert await world.told() == [(N2, 1, 0)]
+        for _ in portions(MANY, 0, 0):
+            await world.told(APART)
+        assert await world.told(APART) == []
+        world.talk.repeat([N2, N3])
+        assert await world.told() != [], "a route has come back"
         world.talk.follow(frozenset())
         assert await world.told(AGAIN) == []
 

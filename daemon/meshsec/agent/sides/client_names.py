@@ -7,7 +7,7 @@ come and go cost the air little. Where nothing changes nothing is sent.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -83,6 +83,12 @@ class ClientNamesTalk:
         if self._serves and peer in self._reached and (present is None or present.is_between):
             self._tellings[peer] = _Telling(self._loop.time())
             self._woken.set()
+
+    def repeat(self, peers: Iterable[IPv6Address]) -> None:
+        """Tell those again who have not answered: a route to them has come back."""
+        for peer in peers:
+            if peer in self._tellings:
+                self.asked(peer)
 
     def serves_none(self, peer: IPv6Address) -> None:
         """Take from a peer that it has no clients."""
