@@ -44,7 +44,7 @@ COMMANDS = {
     "policy": "policy:policy",
     "watch": "watch:watch",
     "monitor": "monitor:monitor",
-    "bench": "bench:bench",
+    "bench": "bench.command:bench",
     "leaktest": "leaktest:leaktest",
     "export": "export:export",
     "import": "importing:import_",

@@ -144,14 +144,18 @@ def _print_node(view: Mapping[str, Any]) -> None:
         what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
         print_prose(f"In the clear by the policy: {what} ({one['reason']})", "yellow")
     for one in view["joining"]:
-        print_prose(
-            f"Waiting for approval by the fleet {one['fleet']}: read these six words to its operator: "
-            f"{' '.join(one['words'])}",
-            "yellow",
-        )
+        print_prose(_waiting(one), "yellow")
     _print_networks(view)
     for problem in view["problems"]:
         print_prose(f"Problem: {problem}", "red")
+
+
+def _waiting(one: Mapping[str, Any]) -> str:
+    words = " ".join(one["words"])
+    if not one["fleet"]:
+        sought = " ".join(one["sought"])
+        return f"Looking for the fleet with the six words {sought}: nobody has answered. This node's own: {words}"
+    return f"Waiting for approval by the fleet {one['fleet']}: read these six words to its operator: {words}"
 
 
 def _print_networks(view: Mapping[str, Any]) -> None:

@@ -408,11 +408,13 @@ class Busy(Daemon):
         return await super().answer(method, params)
 
 
-def test_a_bench_waits_for_a_channel_that_waits_and_keeps_what_it_measured(meshsec: Meshsec, path: Path) -> None:
+def test_a_bench_waits_for_a_channel_that_waits_and_keeps_what_it_measured(
+    meshsec: Meshsec, path: Path, tmp_path: Path
+) -> None:
+    options = ["--yes", "--interval", "0.1", "--timeout", "1", "--json", "--into", str(tmp_path / "kept")]
+
     def bench(count: int) -> Result:
-        return meshsec(
-            "bench", "sa-setup", "n2", "--yes", "--interval", "0.1", "--timeout", "1", "--json", "--count", str(count)
-        )
+        return meshsec("bench", "sa-setup", "n2", *options, "--count", str(count))
 
     with running(path, daemon := Busy()):
         daemon.waits = 2

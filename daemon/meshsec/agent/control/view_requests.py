@@ -141,6 +141,8 @@ class ViewRequests:
                 *fleet.checks(self._sides.trust),
                 *self._sides.fleet.checks(),
                 *joining_view.checks(self._sides.joining),
+                *self._sides.port.checks(),
+                *self._sides.twins.checks(),
                 *access_view.checks(self._sides.access),
                 *self._sides.services.checks(),
             ]
