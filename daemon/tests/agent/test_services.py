@@ -221,7 +221,7 @@ def test_who_does_not_answer_is_asked_for_ever_and_nobody_else(monkeypatch: pyte
 
 
 def test_who_has_not_answered_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GREET_AGAIN", 0.01)
+    monkeypatch.setattr(module, "GREET_AGAIN", (0.01,))
 
     async def run(*, answers: bool) -> list[tuple[IPv6Address, bool]]:
         world = World()

@@ -20,7 +20,9 @@ APART = 0.25
 PACE = 5.0
 """Seconds between two tellings of changes."""
 AGAIN_SOON, AGAIN = 2.0, 60.0
-"""Seconds until a telling that is not answered is repeated: the first time, and later."""
+"""Seconds until a telling that is not answered is repeated: the first time, and at most; each time twice as long."""
+_DOUBLINGS = 5
+"""After these it is longer than ``AGAIN``."""
 
 
 @dataclass(slots=True)
@@ -129,5 +131,5 @@ class ClientNamesTalk:
             one.part += 1
             one.due = now + APART
             if one.part == len(self._messages):
-                one.due = now + (AGAIN if one.told else AGAIN_SOON)
+                one.due = now + min(AGAIN, AGAIN_SOON * 2 ** min(one.told, _DOUBLINGS))
                 one.part, one.told = 0, one.told + 1

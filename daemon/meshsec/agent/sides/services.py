@@ -1,7 +1,7 @@
 """The side of the agent that tells peers what this node offers, and keeps what they offer (ADR 0072).
 
 A node says it to each peer whose channel begins to carry, and asks for the answer, which shows that the peer has heard
-it. Who does not answer is asked once more soon, in case that was lost, and then every ``PERIOD``. What a peer offers is
+it. Who does not answer is asked again soon, in case that was lost, and then every ``PERIOD``. What a peer offers is
 forgotten when its channel no longer carries. A changed configuration takes effect with a restart, which begins again.
 By the same port nodes say what their clients are called (client_names.py).
 """
@@ -26,7 +26,8 @@ from meshsec.core.values.host_names import ClientName
 from meshsec.core.values.model import peer_name
 
 PERIOD = 60.0
-GREET_AGAIN = 2.0
+GREET_AGAIN = 2.0, 6.0, 14.0
+"""Seconds after which who has not answered is asked again: the peer may have its SA or its route a little later."""
 AGAIN = 5.0
 """Seconds until the port is tried again."""
 WINDOW, IN_WINDOW = 1.0, 12
@@ -111,6 +112,7 @@ class ServicesSide:
         self._follow(frozenset(found))
         if back := back - self._fresh:
             self._ask_again(back)
+            self._ask_later(back)
             self.client_names.repeat(back)
 
     def _follow(self, reached: frozenset[IPv6Address]) -> None:
@@ -127,7 +129,11 @@ class ServicesSide:
     def _greet(self, peers: frozenset[IPv6Address]) -> None:
         if peers:
             self._say(peers, asks=True)
-            self._loop.call_later(GREET_AGAIN, self._ask_again, peers)
+            self._ask_later(peers)
+
+    def _ask_later(self, peers: frozenset[IPv6Address]) -> None:
+        for seconds in GREET_AGAIN:
+            self._loop.call_later(seconds, self._ask_again, peers)
 
     def _ask_again(self, peers: frozenset[IPv6Address]) -> None:
         """Ask those who have said nothing yet."""
