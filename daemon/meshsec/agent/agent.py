@@ -43,10 +43,11 @@ from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
+from meshsec.agent.sides.offered import OfferedFile
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
-from meshsec.agent.sides.services import ServicesSide
+from meshsec.agent.sides.services import ServicesSide, Takers
 from meshsec.agent.sides.surroundings import Around
 from meshsec.agent.sides.trust import Trust
 from meshsec.agent.sides.twins import TwinsSide
@@ -154,11 +155,12 @@ class Agent:
             networks,
             Uses(self.routing.announce, self.driver.post, self.driver.rules_in_force),
         )
+        self.offered = OfferedFile(Path(settings.paths.services))
         self.services = ServicesSide(
             card.address,
             settings.services,
             engine.known,
-            self.names.of_peer,
+            Takers(self.names.of_peer, self.offered.follow),
             serves=bool(settings.access.networks),
         )
         self.access = AccessSide(
@@ -262,6 +264,8 @@ class Agent:
                 tasks.create_task(self.access.run())
                 tasks.create_task(self.services.run())
                 tasks.create_task(self.services.client_names.run())
+                if self.access.enabled:
+                    tasks.create_task(self.offered.run())
                 tasks.create_task(self.islands.run())
                 tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())

@@ -196,6 +196,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.run, "names", "nodes")
 
     @property
+    def services(self) -> str:
+        """What this node and its peers offer, in a directory of its own (ADR 0072)."""
+        return posixpath.join(self.run, "services", "offered")
+
+    @property
     def hostapd_control(self) -> str:
         """The directory where hostapd, whose unit makes it, can be told who has left."""
         return f"{self.run}-hostapd"
