@@ -64,6 +64,7 @@ from meshsec.core.networks.mtu import inner_mtu
 from meshsec.core.policy import esp_rank
 from meshsec.core.trust.identity import IdentityError
 from meshsec.core.values.failures import Cause
+from meshsec.core.values.host_names import ClientName
 from meshsec.core.values.model import Card
 
 LINGER = 10.0
@@ -80,6 +81,16 @@ def _publisher(*servers: ControlServer) -> Callable[[Mapping[str, object]], None
             server.publish(event)
 
     return publish
+
+
+def _namer(here: NamesSide, peers: ServicesSide) -> Callable[[tuple[ClientName, ...]], None]:
+    """Return a function that says here and to peers what the clients of this node are called."""
+
+    def name(names: tuple[ClientName, ...]) -> None:
+        here.of_this_node(names)
+        peers.client_names.tell(names)
+
+    return name
 
 
 def _offered(start: Start) -> Card:
@@ -114,7 +125,7 @@ class Agent:
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.poll, start.sides)
-        self.names = NamesSide(Path(settings.paths.names), start.cards)
+        self.names = NamesSide(Path(settings.paths.names), start.cards, engine.known)
         self.trust.on_peers = self.names.follow
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
@@ -142,14 +153,27 @@ class Agent:
             networks,
             Uses(self.routing.announce, self.driver.post, self.driver.rules_in_force),
         )
+        self.services = ServicesSide(
+            card.address,
+            settings.services,
+            engine.known,
+            self.names.of_peer,
+            serves=bool(settings.access.networks),
+        )
         self.access = AccessSide(
             settings.access,
             settings.paths,
             card.address,
             engine.known,
-            access.Uses(self.routing.announce_clients, self.driver.post, self._spawn, settings.page.port_for_clients),
+            access.Uses(
+                self.routing.announce_clients,
+                self.driver.post,
+                self._spawn,
+                _namer(self.names, self.services),
+                self.names.remembered,
+                settings.page.port_for_clients,
+            ),
         )
-        self.services = ServicesSide(card.address, settings.services, engine.known)
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
@@ -221,6 +245,7 @@ class Agent:
                     *await self.networks.found(),
                 )
                 self.driver.learn(await self.modes.load())
+                await self.names.load()
                 await self.trust.reload()
                 for event in found:  # in one turn with the peers, so that the first rules contain both
                     self.driver.post(event)
@@ -233,6 +258,7 @@ class Agent:
                 tasks.create_task(self.gateway.run())
                 tasks.create_task(self.access.run())
                 tasks.create_task(self.services.run())
+                tasks.create_task(self.services.client_names.run())
                 tasks.create_task(self.islands.run())
                 tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())
@@ -336,6 +362,7 @@ class Agent:
         self.islands.follow()
         self.access.follow()
         self.services.follow()
+        self.names.settle()
         self.fleet.follow(self.driver.engine.known.channels())
         self.joining.follow(self.driver.engine.known.channels())
         self.twins.follow()

@@ -15,7 +15,7 @@ _ORIGINS = 1024
 """Addresses of which each is limited. Those for which there is no room are limited by their neighbour's share."""
 _EACH = "limit rate 100/second burst 200 packets"
 """Through one neighbour: a thousand new nodes. meshsecd takes some 20 us for a datagram."""
-_OTHERS = "limit rate 400/second burst 400 packets"
+_OTHERS = "limit rate 400/second burst 1000 packets"
 """Of all neighbours that have no share of their own, and on links without hardware addresses."""
 _SHARES = 16
 """Neighbours with a share of their own: with all others they cost 4 % of a processor at most."""
