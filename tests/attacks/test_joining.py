@@ -53,17 +53,19 @@ class Hostile:
         """Return the key of b."""
         return key_store.load(self.lab["b"].var / "node.key").private
 
-    def opened(self, source: str = "", port: int = PORT) -> socket.socket:
-        """Return a socket in b's namespace, by default at b's own address."""
+    def opened(self, source: str = "", port: int = PORT, of: Node | None = None) -> socket.socket:
+        """Return a socket in the namespace of a node, by default b, and at its own address."""
+        node = of or self.lab["b"]
 
         def open_it() -> socket.socket:
             made = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
             made.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)
-            made.bind((source or self.lab["b"].announced, port))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((source or node.announced, port))
             made.settimeout(SILENCE)
             return made
 
-        self.sockets.append(namespaces.within(self.lab["b"].namespace, open_it))
+        self.sockets.append(namespaces.within(node.namespace, open_it))
         return self.sockets[-1]
 
     def asked(self, sender: socket.socket, octets: bytes) -> Message | None:
@@ -131,7 +133,8 @@ def test_only_a_request_that_is_fresh_and_signed_is_kept(hostile: Hostile) -> No
     assert hostile.asked(sender, b"") is None
     assert hostile.asked(sender, bytes(1200)) is None
     assert hostile.asked(sender, b"\2" + hostile.request(cookie=cookie)[1:]) is None, "another version"
-    assert hostile.asked(sender, hostile.request(cookie=cookie)[:-1] + b"\0") is None, "another signature"
+    signed = hostile.request(cookie=cookie)
+    assert hostile.asked(sender, signed[:-1] + bytes([signed[-1] ^ 1])) is None, "another signature"
     assert hostile.asked(sender, hostile.request(other, cookie)) is None, "another node's card"
     assert hostile.asked(hostile.opened(port=PORT + 1), hostile.request(cookie=cookie)) is None, "another port"
     assert isinstance(hostile.answered(sender, hostile.request(cookie=bytes(15) + b"\1")), Cookie), "made up"
@@ -203,11 +206,36 @@ def said(sender: socket.socket, node: Node, kind: type[M]) -> M:
             return found
 
 
+ASKED = 12
+"""Requests of one node, fewer than it may send at once."""
+
+
+def test_a_flood_through_one_neighbour_costs_those_nothing_who_come_another_way() -> None:
+    """b floods, and c is beside it, as free of rules as b."""
+    with Lab("joining", [("a", "b"), ("a", "c")]) as lab:
+        made = Hostile(lab.set_up(), Office())
+        a, b, c = lab.nodes.values()
+        store_signed(a, made.office)
+        lab.start()
+        for one in (b, c):
+            one.wait_route(a)
+            a.wait_route(one)
+            one.daemons.agent.kill()
+            one.run("nft", "flush", "ruleset")
+        with flooded(made, 10_000) as sent:
+            wait_until("the flood", lambda: sent[0] > 10_000, [], 60)
+            sender = made.opened(of=c)
+            answers = [made.asked(sender, made.request()) for _ in range(ASKED)]
+        for opened in made.sockets:
+            opened.close()
+    assert all(isinstance(one, Cookie) for one in answers), answers
+
+
 @contextmanager
 def flooded(hostile: Hostile, rate: int) -> Iterator[list[int]]:
-    """Send requests from invented addresses; yield the number of those that were sent."""
+    """Send requests from b's own address and from invented ones; yield the number of those that were sent."""
     over, sent = threading.Event(), [0]
-    senders = [hostile.opened(f"fc66::{number:x}") for number in range(1, 65)]
+    senders = [hostile.opened(f"fc66::{number:x}" if number % 2 else "") for number in range(64)]
     octets, target = hostile.request(), (hostile.member.announced, PORT)
 
     def keep_sending() -> None:

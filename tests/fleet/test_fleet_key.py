@@ -10,7 +10,8 @@ import pytest
 
 from meshsec.adapters.files import fleet_key
 from meshsec.core.trust import card as cards
-from meshsec.core.trust import fleets
+from meshsec.core.trust import fleets, revocation_notes
+from meshsec.core.trust.revocation_notes import Note
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.fleet import Fleet
 from tests.lab.machines.fleet_controller import Controller
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.timeout(900, func_only=True)
 """The time limit excludes the fixtures, because provisioning a fleet takes long."""
 
 PASSPHRASE = "a test's own"  # noqa: S105
+REASON = "stolen at the harbour"
 _PEERS = "/etc/meshsec/peers"
 
 
@@ -96,6 +98,7 @@ def test_a_revoked_node_is_refused_by_the_others_and_the_play(
     for name in ("a", "b"):
         wait_until(f"{name} has ended it", partial(_has_ended, line, name, "c"), (), 60)
         assert _protected(line, name)
+        assert REASON in line.ssh(name, "meshsec fleet status").stdout
     assert controller.play("trust", "-e", layout, check=False).changed == 0
 
 
@@ -104,7 +107,11 @@ def _revoke(office: Path, line: Fleet, name: str) -> None:
     key = fleet_key.load(office, lambda: PASSPHRASE)
     known = fleet_key.trust_list(office)
     revoked = (known.revoked if known else frozenset()) | {card.fingerprint}
-    fleet_key.save_list(office, fleets.sign_list(key, 0, revoked, known))
+    listed = fleets.sign_list(key, 0, revoked, known)
+    fleet_key.save_list(office, listed)
+    noted = fleet_key.notes(office)
+    said = (dict(noted.said) if noted else {}) | {card.fingerprint: Note(1, name, REASON)}
+    fleet_key.save_notes(office, revocation_notes.sign(key, listed.number, said))
 
 
 def _files(line: Fleet) -> dict[str, list[str]]:

@@ -9,25 +9,67 @@ from meshsec.core.trust.joining import PORT
 from meshsec.core.values.model import RulesSpec
 
 _DATAGRAM = f"udp sport {PORT} udp dport {PORT}"
-_RATE = "limit rate 1000/second burst 1000 packets"
-"""meshsecd takes some 20 us for a datagram that does not bring the cookie of its source."""
-
-
+_OF_ONE = "limit rate over 5/second burst 20 packets"
+"""From one address: a new node sends two or three datagrams in 30 s."""
+_ORIGINS = 1024
+"""Addresses of which each is limited. Those for which there is no room are limited by their neighbour's share."""
+_EACH = "limit rate 100/second burst 200 packets"
+"""Through one neighbour: a thousand new nodes. meshsecd takes some 20 us for a datagram."""
+_OTHERS = "limit rate 400/second burst 1000 packets"
+"""Of all neighbours that have no share of their own, and on links without hardware addresses."""
+_SHARES = 16
+"""Neighbours with a share of their own: with all others they cost 4 % of a processor at most."""
+_KEPT = 60
+"""Seconds for which an address is kept after its last datagram; nodes repeat their requests sooner."""
 _PEERS = ("protected6", "locators")
 """The sets of addresses that peers' routers announce."""
 _PEERS_RATE = "limit rate 100/second burst 100 packets"
 """From the addresses of peers, where nobody asks to join: it bounds the signatures that forged senders may cost."""
 
 
+def sets(spec: RulesSpec) -> list[str]:
+    """Return the sets of the nodes and of the neighbours whose datagrams are counted, these by hardware address.
+
+    A full set takes nobody more, and nobody's place. That of the rates has more room than that of the shares, because
+    the kernel counts elements until it removes them.
+    """
+    if not spec.joins:
+        return []
+    found = [
+        ("origins", "ipv6_addr", _ORIGINS),
+        ("shares", "ether_addr", _SHARES),
+        ("rates", "ether_addr", 2 * _SHARES),
+    ]
+    flags = f"flags dynamic,timeout; timeout {_KEPT}s"
+    return [f"  set {name} {{ type {kind}; {flags}; size {size}; }}" for name, kind, size in found]
+
+
 def arriving(spec: RulesSpec) -> list[str]:
     """Return what lets in requests and answers, in a node that has a fleet, and what peers send.
 
-    What exceeds the rate is dropped here, because later rules accept it where unknown nodes are allowed.
+    A source must be a node to which a route leads. A node that floods loses its own datagrams alone, and a neighbour
+    that floods under many addresses those through itself. Who has many hardware addresses, too, can take the shares
+    that are free, and flood those without a share. What exceeds a rate is dropped here, because later rules accept it
+    where unknown nodes are allowed.
     """
-    if spec.joins:
-        datagram = f"iifname @links ip6 saddr @mesh6 {_DATAGRAM}"
-        return [f"{datagram} {_RATE} accept", f"{datagram} drop"]
-    return [f"iifname @links ip6 saddr @{peers} {_DATAGRAM} {_PEERS_RATE} accept" for peers in _PEERS]
+    if not spec.joins:
+        return [f"iifname @links ip6 saddr @{peers} {_DATAGRAM} {_PEERS_RATE} accept" for peers in _PEERS]
+    datagram = f"iifname @links ip6 saddr @mesh6 {_DATAGRAM}"
+    return [
+        *(f"{datagram} fib saddr oifname != {{ {links} }} drop" for links in _named(spec)),
+        f"{datagram} update @origins {{ ip6 saddr {_OF_ONE} }} drop",
+        f"{datagram} update @shares {{ ether saddr }}",
+        f"{datagram} ether saddr @shares update @rates {{ ether saddr {_EACH} }} accept",
+        f"{datagram} ether saddr @shares drop",
+        f"{datagram} {_OTHERS} accept",
+        f"{datagram} drop",
+    ]
+
+
+def _named(spec: RulesSpec) -> list[str]:
+    """Return the mesh interfaces in quotes, as one text: nft compares what ``fib`` says with no named set."""
+    links = ", ".join(f'"{name}"' for name in sorted(spec.perimeter.links))
+    return [links] if links else []
 
 
 def leaving(spec: RulesSpec) -> list[str]:

@@ -109,7 +109,7 @@ def _transaction(name: str, flags: str, body: str) -> str:
 def _body(spec: RulesSpec, behind: int) -> str:
     counters = [f"  counter {name} {{ }}" for name in (*_COUNTER_NAMES, *nft_islands.counters(spec))]
     sets = [set_of(*one) for one in _single_sets(spec)] + [set_of(*one, interval=True) for one in _interval_sets(spec)]
-    sets += nft_networks.sets(spec.behind)
+    sets += [*nft_networks.sets(spec.behind), *nft_joining.sets(spec)]
     regular = [
         chain("fleet_port", ["meta skuid 0 return", 'counter name "fleet_out" drop']),
         chain("leaving", _leaving(spec)),

@@ -147,7 +147,10 @@ class Paths(Struct, frozen=True):
     ] = "/etc/meshsec/peers"
     state: Annotated[
         FilePath,
-        Meta(description="the node's private key `node.key` (mode 0600) and its public half `node.pub`"),
+        Meta(
+            description="the node's private key `node.key` (mode 0600), its public half `node.pub`, and `lives`, by "
+            "which a copy of the key is found out"
+        ),
     ] = "/var/lib/meshsec"
     run: Annotated[
         str,
