@@ -13,6 +13,7 @@ import { followAddress, logInByAddress } from "./login";
 import { Mesh } from "./mesh";
 import { State } from "./parts";
 import { Explanation, Peers } from "./peers";
+import { Services } from "./services";
 import { Events, OverTime } from "./time";
 
 function Page({ refusal }: { refusal: string }) {
@@ -56,6 +57,7 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
       {graph && node && <Mesh graph={graph} own={node.name} chosen={chosen} choose={choose} />}
       {peer && <Explanation peer={peer} />}
       <Peers peers={peers} chosen={chosen} choose={choose} />
+      <Services document={shown} />
       <Networks document={shown} />
       <Gateways document={shown} />
       <Clients document={shown} />
