@@ -21,9 +21,11 @@ from kernelconfig.dissect.module import Function, Module, Parameter, Table
 from kernelconfig.files import UnreadableError
 
 _SECTIONS = 4096
-_SYMBOLS = 200_000
+_SYMBOLS = 100_000
 _RELOCATIONS = 2_000_000
 """Bounds of one module; the largest one of Debian's (amdgpu) has some 60,000 symbols and 500,000 relocations."""
+_INFORMATION = 1 << 20
+"""Bytes of .modinfo; the longest one of Debian's has some 50,000."""
 _NAME = 512
 """Bytes of a name: KSYM_NAME_LEN."""
 _WRITE, _ALLOC, _EXECUTE = 1, 2, 4
@@ -169,6 +171,8 @@ class _Reader:
     def _modinfo(self) -> dict[str, tuple[str, ...]]:
         self._find(_IDENTIFIED)
         section = self._find(".modinfo")
+        if section.size > _INFORMATION:
+            raise _DamagedError(f"has {section.size} bytes of .modinfo, allowed are {_INFORMATION}")
         fields: dict[str, list[str]] = {}
         for entry in self._bytes(section.offset, section.size).decode("utf-8", "replace").split("\0"):
             key, equals, value = entry.partition("=")

@@ -21,6 +21,9 @@ static int this_module[16] __attribute__((section(".gnu.linkonce.this_module"), 
 static int exported_entry __asm__("__ksymtab_probe_shared") __attribute__((section("__ksymtab"), used));
 static int strings __asm__("__ksymtab_strings") __attribute__((section("__ksymtab"), used));
 void ieee80211_queue_work(void), mutex_lock(void), odd_call(void), nowhere(void), dma_set_mask(void);
+__asm__(".type odd_call, %function\n"
+        ".pushsection .smp_locks, \"a\"\n.long mutex_lock - .\n.popsection\n"
+        ".pushsection .discard.probe, \"\"\n.long mutex_lock - .\n.popsection");
 int table[256] = {1};
 const int constants[64] = {1};
 int zeros[1024];

@@ -52,6 +52,9 @@ def refused(*arguments: str | Path) -> str:
         (gzip.compress(BOMB), "unpacks to more than 64 MiB, which is what is allowed for a module"),
         (lzma.compress(BOMB, preset=0), "unpacks to more than 64 MiB"),
         (zstandard.compress(BOMB), "unpacks to more than 64 MiB"),
+        (gzip.compress(BOMB + BOMB)[:-9], "unpacks to more than 64 MiB"),
+        (lzma.compress(BOMB + BOMB, preset=0)[:-40] + bytes(40), "unpacks to more than 64 MiB"),
+        (zstandard.compress(BOMB + BOMB)[:-9], "unpacks to more than 64 MiB"),
         (gzip.compress(b"x"), "is no ELF file, it begins with 78"),
         (b"\x7fELF", "its ELF headers are damaged"),
         (b"\x7fELF" + bytes(60), "its ELF headers are damaged"),
@@ -139,6 +142,30 @@ def _damaged(driver: Any, place: int, form: str, value: int) -> str:
 )
 def test_numbers_that_cannot_be_are_refused(driver: Any, place: int, form: str, value: int, message: str) -> None:
     assert message in _damaged(driver, place, form, value)
+
+
+def test_a_symbol_table_takes_its_names_from_a_section_that_is_there(driver: Any) -> None:
+    content = driver.module.read_bytes()
+    start, count = struct.unpack_from("<Q", content, SHOFF)[0], struct.unpack_from("<H", content, SHNUM)[0]
+    refusals = ""
+    for number in range(count):
+        changed = bytearray(content)
+        struct.pack_into("<I", changed, start + number * 64 + 0x28, 0x7000)
+        refusals += _refusal(driver.module, bytes(changed))
+    assert "has a symbol table of" in refusals
+
+
+def test_more_information_than_any_module_has_is_refused(driver: Any, tmp_path: Path) -> None:
+    content, place = bytearray(driver.module.read_bytes()), len(driver.module.read_bytes())
+    start, count = struct.unpack_from("<Q", content, SHOFF)[0], struct.unpack_from("<H", content, SHNUM)[0]
+    length = (1 << 20) + 1
+    for number in range(count):
+        header = start + number * 64
+        offset, size = struct.unpack_from("<QQ", content, header + 0x18)
+        if b"name=probe\0" in content[offset : offset + size]:
+            struct.pack_into("<QQ", content, header + 0x18, place, length)
+    driver.module.write_bytes(bytes(content) + bytes(length))
+    assert "has 1048577 bytes of .modinfo, allowed are 1048576" in refused(driver.module)
 
 
 @pytest.mark.parametrize("field", [0x18, 0x20])

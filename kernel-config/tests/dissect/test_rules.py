@@ -118,6 +118,7 @@ def test_an_address_is_of_the_function_that_begins_before_it(tmp_path: Path) -> 
     assert names.of([0xF14]) == {"first"}
     assert names.of([0x1004]) == {"second", "alias"}
     assert names.of([0xF00, 0]) == set()
+    assert "other" not in names.of([0x1204])
 
 
 @pytest.mark.parametrize(
