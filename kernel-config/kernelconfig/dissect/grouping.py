@@ -1,9 +1,11 @@
 """Which subsystem of the kernel each needed symbol belongs to, and which options give it. Pure; the rules are data."""
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import cache
 
 from kernelconfig.dissect.module import Module
 
@@ -95,4 +97,10 @@ def counts(needs: Iterable[Needed]) -> dict[str, int]:
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return bool(patterns) and _compiled(patterns).match(name) is not None
+
+
+@cache
+def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Return one expression for all patterns of a rule."""
+    return re.compile("|".join(map(translate, patterns)))

@@ -16,6 +16,10 @@ WIDTH = 100
 _SIDE_BY_SIDE = 7
 """Drivers in one table of a comparison."""
 _LARGEST = 5
+_EXAMPLES = 3
+"""Symbols of a subsystem that are named."""
+_OTHERS = 40
+"""The same of those that no rule fits: somebody may write a rule for them."""
 _NAMES = 6
 """Names in one cell of a table before the rest is counted."""
 
@@ -132,7 +136,7 @@ def _needs(anatomy: Anatomy, rules: Rules) -> Table:
         often = sorted(needs, key=lambda need: -need.references)
         providers = ", ".join(dict.fromkeys(need.provider or "not looked up" for need in needs))
         references = str(sum(need.references for need in needs))
-        shown = often if name == OTHER else often[:3]
+        shown = often[: _OTHERS if name == OTHER else _EXAMPLES]
         label = f"{name} ({what[name]})" if name in what else name
         table.add_row(_line(label), str(number), references, _line(providers),
                       _line(", ".join(need.symbol for need in shown)))  # fmt: skip
