@@ -27,6 +27,7 @@ def foreign_programs() -> dict[str, bool]:
         "libreswan": bool(libreswan.suites()),
         "chronyd": chrony.CHRONYD.exists(),
         "promtool": prometheus.PROMTOOL.exists(),
+        "gpsd": gpsd.GPSD.exists(),
     }
 
 

@@ -42,6 +42,8 @@ from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
+from meshsec.agent.sides.peer_talk import PeerTalk
+from meshsec.agent.sides.positions import PositionsSide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
 from meshsec.agent.sides.services import ServicesSide
@@ -133,7 +135,9 @@ class Agent:
             engine.known,
             access.Uses(self.routing.announce_clients, self.driver.post, self._spawn, settings.page.port_for_clients),
         )
-        self.services = ServicesSide(card.address, settings.services, engine.known)
+        self.talk = PeerTalk(card.address, engine.known)
+        self.services = ServicesSide(card.address, settings.services, engine.known, self.talk)
+        self.positions = PositionsSide(card.address, settings.position, engine.known, self.talk)
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
@@ -166,7 +170,9 @@ class Agent:
                 self.gateway,
                 self.gateway_watch,
                 self.access,
+                self.talk,
                 self.services,
+                self.positions,
                 self.islands,
                 self.modes,
                 self.scheduling,
@@ -214,7 +220,8 @@ class Agent:
                 tasks.create_task(self.networks.watch_routes())
                 tasks.create_task(self.gateway.run())
                 tasks.create_task(self.access.run())
-                tasks.create_task(self.services.run())
+                tasks.create_task(self.talk.run())
+                tasks.create_task(self.positions.run())
                 tasks.create_task(self.islands.run())
                 tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())
@@ -315,7 +322,7 @@ class Agent:
         self.scheduling.follow(self.driver.engine.known.channels())
         self.islands.follow()
         self.access.follow()
-        self.services.follow()
+        self.talk.follow()
         self.fleet.follow(self.driver.engine.known.channels())
         self.joining.follow(self.driver.engine.known.channels())
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)

@@ -8,7 +8,8 @@ from ipaddress import IPv6Address
 import pytest
 
 from core.world import Driver, card, ike_sa, route
-from meshsec.agent.sides import services as module
+from meshsec.agent.sides import peer_talk as module
+from meshsec.agent.sides.peer_talk import PeerTalk
 from meshsec.agent.sides.services import ServicesSide
 from meshsec.core.channels.events import RoutesReset, SasObserved
 from meshsec.core.services import services
@@ -36,16 +37,17 @@ class World:
         self.driver = Driver()
         self.driver.ready(2, 3)
         self.socket = Socket()
-        self.side = ServicesSide(card(1).address, [OURS], self.driver.engine.known)
-        self.side._socket = self.socket  # type: ignore[assignment]
+        self.talk = PeerTalk(card(1).address, self.driver.engine.known)
+        self.side = ServicesSide(card(1).address, [OURS], self.driver.engine.known, self.talk)
+        self.talk._socket = self.socket  # type: ignore[assignment]
 
     def reach(self) -> None:
         reached = route(2)
         self.driver.tell(RoutesReset({reached.destination: reached}), SasObserved("n2", (ike_sa("n2"),)))
-        self.side.follow()
+        self.talk.follow()
 
     def hear(self, peer: IPv6Address, *offered: Service, asks: bool = False) -> None:
-        self.side._received(peer, services.encode(services.offer(offered, asks=asks)))
+        self.talk._received(peer, services.encode(services.offer(offered, asks=asks)))
 
     def shown(self) -> list[tuple[str, str]]:
         return [(one["node"], one["name"]) for one in self.side.view()["services"]]
@@ -69,7 +71,7 @@ def test_a_peer_that_comes_into_reach_is_told_and_asked_and_answers_are_kept() -
         assert world.sent() == []
         world.reach()
         assert world.sent() == [(N2, True)]
-        world.side.follow()
+        world.talk.follow()
         assert world.sent() == [], "once"
         world.hear(N2, THEIRS)
         assert world.shown() == [("n1", "wiki"), ("n2", "chat")]
@@ -99,9 +101,9 @@ def test_what_a_peer_offers_goes_with_its_channel() -> None:
         world.reach()
         world.hear(N2, THEIRS)
         world.driver.tell(SasObserved("n2", ()))
-        world.side.follow()
+        world.talk.follow()
         assert world.shown() == [("n1", "wiki")]
-        assert world.side._counted == {}
+        assert world.talk._counted == {}
 
     inside(work)
 
@@ -125,7 +127,7 @@ def test_what_is_no_message_changes_nothing() -> None:
     def work(world: World) -> None:
         world.reach()
         world.hear(N2, THEIRS)
-        world.side._received(N2, b"\xc1")
+        world.talk._received(N2, b"\xc1")
         assert ("n2", "chat") in world.shown()
 
     inside(work)
@@ -137,18 +139,19 @@ def test_who_does_not_answer_is_asked_for_ever_and_nobody_else(monkeypatch: pyte
 
     async def run() -> None:
         world = World()
-        side = ServicesSide(IPv6Address("::1"), [OURS], world.driver.engine.known)
-        task = asyncio.create_task(side.run())
-        await soon(lambda: side._socket is not None)
-        opened, side._socket = side._socket, world.socket  # type: ignore[assignment]
-        world.side = side
+        talk = PeerTalk(IPv6Address("::1"), world.driver.engine.known)
+        world.side = ServicesSide(IPv6Address("::1"), [OURS], world.driver.engine.known, talk)
+        task = asyncio.create_task(talk.run())
+        await soon(lambda: talk._socket is not None)
+        opened, talk._socket = talk._socket, world.socket  # type: ignore[assignment]
+        world.talk = talk
         world.reach()
         await soon(lambda: len(world.socket.sent) > 4)
         assert set(world.sent()) == {(N2, True)}
         world.hear(N2)
         await asyncio.sleep(0.05)
         assert world.sent() == []
-        side._socket = opened
+        talk._socket = opened
         task.cancel()
         await asyncio.wait([task])
 
@@ -176,7 +179,7 @@ def test_a_port_that_another_program_has_is_reported_and_taken_when_it_is_free(m
     monkeypatch.setattr(module, "AGAIN", 0.01)
 
     async def run() -> None:
-        side = ServicesSide(IPv6Address("::1"), [OURS], Driver().engine.known)
+        side = PeerTalk(IPv6Address("::1"), Driver().engine.known)
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
             other.bind(("::1", services.PORT))
             task = asyncio.create_task(side.run())

@@ -19,6 +19,8 @@ from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
+from meshsec.agent.sides.peer_talk import PeerTalk
+from meshsec.agent.sides.positions import PositionsSide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import Scheduling
 from meshsec.agent.sides.services import ServicesSide
@@ -47,7 +49,9 @@ class Sides:
     gateway: GatewaySide
     gateway_watch: GatewayWatch
     access: AccessSide
+    talk: PeerTalk
     services: ServicesSide
+    positions: PositionsSide
     islands: IslandsSide
     modes: ModeChoice
     scheduling: Scheduling
