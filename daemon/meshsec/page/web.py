@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -23,6 +24,8 @@ from meshsec.page import connection
 from meshsec.page.assets import Asset
 from meshsec.page.feed import EndedError, Feed, Listener
 from meshsec.page.guard import Guard, accepts_gzip
+from meshsec.page.places import TILES, Places
+from meshsec.page.refusals import RefusedError
 from meshsec.page.watched import Watched
 
 MAX_BODY = 16 * 1024
@@ -45,21 +48,21 @@ STATUS = {
 """HTTP's status by the code of meshsecd's refusal."""
 
 
-class RefusedError(Exception):
-    """A request is refused with a status and a text."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
-
-
 class Web:
     """The routes."""
 
-    def __init__(self, feed: Feed, assets: Mapping[str, Asset], *, clients: Sequence[Network] | None = None) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        assets: Mapping[str, Asset],
+        *,
+        clients: Sequence[Network] | None = None,
+        tiles: Path = TILES,
+    ) -> None:
         """``clients``: the networks of this node's clients, where not only peers see the page; None: peers alone do."""
         self._feed = feed
         self._clients = clients
+        self._places = Places(feed, tiles)
         self._assets = assets
         self._streams = 0
 
@@ -73,7 +76,8 @@ class Web:
             Route("/api/login", self._login, methods=["POST"]),
             Route("/api/logout", self._logout, methods=["POST"]),
             Route("/api/change", self._change, methods=["POST"]),
-            *Watched(self._feed).routes(),
+            *self._places.routes(),
+            *Watched(self._feed, self._places).routes(),
         ]
         refusals = {RefusedError: _refuse, AbsentError: _refuse_absent, ControlError: _refuse_control}
         return Guard(Starlette(routes=routes, exception_handlers=refusals), names, self._may_look)

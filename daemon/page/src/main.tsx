@@ -10,6 +10,7 @@ import type { Document } from "./document";
 import { type Following, follow } from "./follow";
 import { Health } from "./health";
 import { followAddress, logInByAddress } from "./login";
+import { WorldMap } from "./map";
 import { Mesh } from "./mesh";
 import { State } from "./parts";
 import { Explanation, Peers } from "./peers";
@@ -55,6 +56,7 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
       <Health document={shown} />
       {graph && node && <Mesh graph={graph} own={node.name} chosen={chosen} choose={choose} />}
       {peer && <Explanation peer={peer} />}
+      {graph && node && <WorldMap graph={graph} own={node.name} />}
       <Peers peers={peers} chosen={chosen} choose={choose} />
       <Networks document={shown} />
       <Gateways document={shown} />

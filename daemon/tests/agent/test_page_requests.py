@@ -12,6 +12,7 @@ import pytest
 
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control.page_requests import CHANGES, READING, READING_WITHOUT_PARAMETERS, PageRequests
+from meshsec.core.page.logins import SESSION_SECONDS
 from meshsec.core.trust import card as cards
 
 CARDS = Path(__file__).parents[3] / "tests/vectors/cards/valid.json"
@@ -148,3 +149,19 @@ def test_tokens_and_sessions_are_long_and_never_the_same(node: Node) -> None:
     secrets = [node.command("page_login")["token"] for _ in range(5)] + [node.log_in() for _ in range(5)]
     assert len(set(secrets)) == len(secrets)
     assert min(map(len, secrets)) >= 32
+
+
+def test_positions_are_for_a_session_that_holds_and_looking_does_not_prolong_it(node: Node) -> None:
+    assert node.look("positions") == {"answer": "positions"}, "of this machine"
+    session = node.log_in()
+    for node.now in (0.0, SESSION_SECONDS / 2, SESSION_SECONDS - 1):
+        assert node.look("positions", session=session) == {"answer": "positions"}
+    asked = list(node.asked)
+    node.now = SESSION_SECONDS
+    for bad in (session, "", "x", 5, None):
+        with pytest.raises(ControlError) as refused:
+            node.look("positions", session=bad)
+        assert refused.value.code in {"not_logged_in", "bad_params"}
+    assert node.asked == asked
+    node.look("positions", node="other")
+    assert node.asked[-1] == ("positions", {}), "nothing else is passed on"

@@ -37,6 +37,10 @@ class Logins:
         _add(self._sessions, session, now + SESSION_SECONDS, now)
         return True
 
+    def is_held(self, session: str, now: float) -> bool:
+        """Return whether a session has not ended, and let it end when it would: looking is no change."""
+        return self._sessions.get(_digest(session), now) > now
+
     def end(self, session: str) -> None:
         """End one session."""
         self._sessions.pop(_digest(session), None)
