@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
+from selenium.webdriver.common.keys import Keys
 
 from tests.lab.basics import programs
 from tests.lab.basics.places import REPOSITORY
@@ -17,7 +18,7 @@ from tests.lab.node.node import Node
 from tests.lab.node.options import Options
 from tests.lab.observe.browser import Browser
 from tests.scenarios.page.recorded import Answers, answering, answers
-from tests.scenarios.page.test_page import address_of, opened, text
+from tests.scenarios.page.test_page import AXE, address_of, opened, text
 from tests.scenarios.page.tiles import one_colour
 
 NETJSONGRAPH = REPOSITORY / "daemon/page/node_modules/netjsongraph.js"
@@ -33,6 +34,7 @@ PLACE: dict[str, Any] = {
     "age": 0.0,
     "reached": True,
 }
+PICTURE = "return document.querySelector('#map canvas').toDataURL()"
 RED = "return document.querySelector('#map canvas').getContext('2d').getImageData(60, 60, 1, 1).data.join(' ')"
 
 
@@ -136,59 +138,100 @@ def test_atak_gets_events_where_the_operator_sends_them_and_the_mesh_carries_non
 # --- without a mesh: recorded answers ---
 
 
+class Alone:
+    """A node with its page and no other daemon, and a browser on it."""
+
+    def __init__(self, node: Node, browser: Browser, recorded: Answers) -> None:
+        self.browser = browser
+        self.tiles = node.config.parent / "map.pmtiles"
+        self._recorded = recorded
+
+    def open(self, *places: dict[str, Any]) -> None:
+        """Open the page of a node that knows these places."""
+        self.place(*places)
+        self.browser.open("about:blank")
+        self.browser.open("http://localhost:8269/")
+        self.browser.wait("return document.querySelectorAll('#peers tbody tr').length > 0")
+
+    def place(self, *places: dict[str, Any]) -> None:
+        """Let the node know these places from now on."""
+        self._recorded["positions"]["positions"] = list(places)
+
+    def wait_rows(self, count: int) -> None:
+        self.browser.wait("return document.querySelectorAll('#map tbody tr').length === arguments[0]", count)
+
+
 @pytest.fixture(scope="module")
-def alone() -> Iterator[Node]:
-    """Return a node with its page, and no other daemon."""
-    with Lab("map-alone", [("a", "b")]) as lab:
-        lab.set_up({"a": Options(page={})})
-        yield lab["a"]
-
-
-def placed(*places: dict[str, Any]) -> Answers:
+def served() -> Iterator[Alone]:
     recorded = answers()
-    recorded["positions"]["positions"] = list(places)
-    return recorded
+    with Lab("map-alone", [("a", "b")]) as lab:
+        node = lab.set_up({"a": Options(page={})})["a"]
+        with answering(node.run_directory / "view.sock", recorded), Browser(node.namespace) as browser:
+            opened(node, browser)
+            yield Alone(node, browser, recorded)
 
 
-def test_hostile_values_are_text_and_extremes_are_drawn(alone: Node) -> None:
+@pytest.fixture
+def alone(served: Alone) -> Iterator[Alone]:
+    yield served
+    served.tiles.unlink(missing_ok=True)
+    # Reading the canvas back is the test's own doing.
+    assert [one for one in served.browser.complaints() if "getImageData" not in one] == []
+
+
+def test_hostile_values_are_text_and_extremes_are_drawn(alone: Alone) -> None:
     name = "<img src=x onerror=window.ran=1>\u202e"
     wild = [
         {**PLACE, "node": name, "latitude": 90.0, "longitude": 180.0, "accuracy": 1e6},
         {**PLACE, "node": "__proto__", "latitude": -90.0, "longitude": -180.0, "altitude": -12000.0},
         {**PLACE, "node": "constructor", "fixed": False, "age": 604_800.0, "reached": False},
     ]
-    with answering(alone.run_directory / "view.sock", placed(PLACE, *wild)), Browser(alone.namespace) as browser:
-        opened(alone, browser)
-        browser.wait("return document.querySelectorAll('#map tbody tr').length === 4")
-        assert row(browser, name) == ["90.00000", "180.00000", "620 m", "1000000 m", "fixed"]
-        assert row(browser, "constructor")[-1] == "168.0 h ago, out of reach"
-        label = browser.run("return document.querySelector('#map canvas').getAttribute('aria-label')")
-        assert label.startswith("4 nodes on the map, 1 of them out of reach")
-        assert browser.run("return window.ran") is None
-        assert browser.complaints() == []
+    alone.open(PLACE, *wild)
+    alone.wait_rows(4)
+    assert row(alone.browser, name) == ["90.00000", "180.00000", "620 m", "1000000 m", "fixed"]
+    assert row(alone.browser, "constructor")[-1] == "168.0 h ago, out of reach"
+    label = alone.browser.run("return document.querySelector('#map canvas').getAttribute('aria-label')")
+    assert label.startswith("4 nodes on the map, 1 of them out of reach")
+    assert alone.browser.run("return window.ran") is None
 
 
-def test_the_map_has_a_grid_and_with_a_file_images(alone: Node) -> None:
-    tiles = alone.config.parent / "map.pmtiles"
-    with answering(alone.run_directory / "view.sock", placed(PLACE)), Browser(alone.namespace) as browser:
-        opened(alone, browser)
-        browser.wait("return document.querySelectorAll('#map tbody tr').length === 1")
-        assert browser.run(RED) == "0 0 0 0", "there is nothing but lines"
-        tiles.write_bytes(one_colour(255, 0, 0))
-        browser.open("about:blank")
-        browser.open("http://localhost:8269/")
-        browser.wait(f"if (!document.querySelector('#map canvas')) return false; {RED} === '255 0 0 255'")
-        assert [one for one in browser.complaints() if "getImageData" not in one] == []
-        tiles.write_bytes(b"PMTiles\x03" + b"\xff" * 300)
-        browser.open("about:blank")
-        browser.open("http://localhost:8269/")
-        browser.wait("return document.querySelectorAll('#map tbody tr').length === 1")
-    tiles.unlink()
+def test_the_map_has_a_grid_and_with_a_file_images(alone: Alone) -> None:
+    alone.open(PLACE)
+    alone.wait_rows(1)
+    assert alone.browser.run(RED) == "0 0 0 0", "there is nothing but lines"
+    alone.tiles.write_bytes(one_colour(255, 0, 0))
+    alone.browser.wait(f"{RED} === '255 0 0 255'")
+    alone.tiles.write_bytes(b"PMTiles\x03" + b"\xff" * 300)
+    alone.open(PLACE)
+    alone.wait_rows(1)
 
 
-def test_without_places_there_is_no_map(alone: Node) -> None:
-    with answering(alone.run_directory / "view.sock", placed()), Browser(alone.namespace) as browser:
-        opened(alone, browser)
-        browser.wait("return document.querySelectorAll('#peers tbody tr').length > 0")
-        browser.run("return fetch('/api/positions').then((answer) => answer.json())")
-        assert text(browser, "#map") == ""
+def test_the_map_comes_and_goes_with_the_places(alone: Alone) -> None:
+    alone.open()
+    asked = "return fetch('/api/positions').then((answer) => answer.json())"
+    assert alone.browser.run(asked) == {"shown": True, "map": False, "positions": []}
+    assert text(alone.browser, "#map") == ""
+    alone.place(PLACE)
+    alone.wait_rows(1)
+    alone.place()
+    alone.browser.wait("return !document.querySelector('#map')")
+
+
+def test_the_map_can_be_used_by_keyboard_and_screen_reader(alone: Alone) -> None:
+    alone.open(PLACE, {**PLACE, "node": "b", "reached": False, "fixed": False, "age": 90.0})
+    alone.wait_rows(2)
+    names = (
+        "return [...document.querySelectorAll('#map button')]"
+        ".map((one) => one.getAttribute('aria-label') ?? one.innerText)"
+    )
+    assert alone.browser.run(names) == ["Larger map", "Smaller map", "Show all on the map"]
+    before = alone.browser.run(PICTURE)
+    for key in (Keys.ENTER, Keys.SPACE):
+        alone.browser.run("document.querySelector('#map button').focus()")
+        alone.browser.do(lambda driver, key=key: driver.switch_to.active_element.send_keys(key))  # type: ignore[misc]
+    alone.browser.wait(f"const before = arguments[0]; {PICTURE} !== before", before)
+    alone.browser.run(AXE.read_text())
+    found = alone.browser.do(
+        lambda driver: driver.execute_async_script("axe.run('#map').then((found) => arguments[0](found.violations))")
+    )
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in {"serious", "critical"}] == []
