@@ -174,6 +174,24 @@ def test_a_channel_that_is_held_without_a_route_is_out_of_reach() -> None:
     inside(work)
 
 
+def test_a_peer_that_comes_back_has_not_answered_yet() -> None:
+    def work(world: World) -> None:
+        world.reach()
+        world.hear(N2, THEIRS)
+        world.sent()
+        world.talk._ask_again(frozenset({N2}))
+        assert world.sent() == [], "it has answered"
+        world.lose()
+        world.talk._ask_again(frozenset({N2}))
+        assert world.sent() == [], "it is not reached"
+        world.reach()
+        world.sent()
+        world.talk._ask_again(frozenset({N2}))
+        assert world.sent() == [(N2, OURS, True)]
+
+    inside(work)
+
+
 def test_a_position_that_is_worth_nothing_any_more_is_forgotten() -> None:
     def work(world: World) -> None:
         world.reach()

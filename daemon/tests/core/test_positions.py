@@ -107,12 +107,17 @@ def test_what_this_node_says_is_always_a_message(age: float) -> None:
         message(asks=2),
         b"\xdd\xff\xff\xff\xff",
         b"\xc6\xff\xff\xff\xff" + b"x" * 100,
-        message(row=FIELDS, age=1.5, asks=True) + b"\0" * 200,
+        b"\xde\x00\x22" + message()[1:] + b"\xa4asks\xc3" * 30,  # a map of 34 keys, the last one again and again
     ],
 )
 def test_what_is_no_message_is_refused(octets: bytes) -> None:
     with pytest.raises(MessageError):
         positions.decode(octets)
+
+
+def test_a_key_that_comes_again_is_harmless_within_the_size() -> None:
+    """So it is the size for which the long message above is refused."""
+    assert positions.decode(b"\xde\x00\x08" + message()[1:] + b"\xa4asks\xc3" * 4).asks
 
 
 def test_the_longest_message_is_short_enough() -> None:

@@ -30,7 +30,7 @@ def meshviewer(answers: Mapping[str, View], version: str, now: float) -> dict[st
         node["clients"] = node["clients_other"] = clients[key]
         if kind == SELF:
             node["firmware"] = {"base": "meshsec", "release": version}
-        if kind != STRANGER and key in places:
+        if key in places:
             node["location"] = {name: places[key][name] for name in ("latitude", "longitude")}
         nodes.append(node)
     return {"timestamp": _time(now), "nodes": nodes, "links": list(_links(found["edges"], ids))}
