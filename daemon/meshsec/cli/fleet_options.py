@@ -73,6 +73,17 @@ def spoken(known: Fleet) -> str:
     return " ".join(fingerprint_words.spoken(known.fingerprint, shown.wordlist()))
 
 
+def wanted(text: str) -> Fleet | bytes:
+    """Return the fleet whose card a text is, or what its six words say of the fleet's key.
+
+    Raises FleetError or WordsError.
+    """
+    text = text_of(text)
+    if len(text.split()) > 1:
+        return fingerprint_words.said_octets(text, shown.wordlist())
+    return fleets.parse_fleet(text)
+
+
 def text_of(given: str) -> str:
     """Return an argument that is a text, '@FILE', or '-' for standard input."""
     limit = fleets.TEXT_MAX + fleets.MEMBERS_MAX * 512

@@ -25,6 +25,8 @@ LOOK_SECONDS = 2.0
 """Time between two looks while somebody watches: a change of a route has no event."""
 REST_SECONDS = 0.3
 """Least time between two looks, however many events there are."""
+LOOKED_AT = ("topology", "services")
+"""What is asked at each look of somebody who watches."""
 SLOW_SECONDS = 15.0
 """Time between two looks at what is expensive to find out, or changes rarely."""
 SLOW = ("doctor", "clients", "gateway")
@@ -151,7 +153,7 @@ class Feed:
         now, wall = asyncio.get_running_loop().time(), time.time()
         methods = ["status"]
         if is_watched := self._is_watched:
-            methods.append("topology")
+            methods += LOOKED_AT
             if now - self._slow_at >= SLOW_SECONDS:
                 self._slow_at = now
                 methods += SLOW

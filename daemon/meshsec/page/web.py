@@ -19,6 +19,7 @@ from starlette.routing import Route
 from meshsec.adapters.sockets.asking import AbsentError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.core.page.document import within
+from meshsec.core.page.pace import Pace
 from meshsec.core.values.model import Network
 from meshsec.page import connection
 from meshsec.page.assets import Asset
@@ -65,9 +66,10 @@ class Web:
         self._places = Places(feed, tiles)
         self._assets = assets
         self._streams = 0
+        self._asking, self._changing = Pace(2.0, 20, total=4), Pace(0.5, 10, total=4)
 
-    def app(self, names: Sequence[str]) -> Guard:
-        """Return the application. ``names``: this node's host names."""
+    def app(self, name: str) -> Guard:
+        """Return the application. ``name``: this node's name, with its domain."""
         routes = [Route(path, partial(self._asset, asset), methods=["GET"]) for path, asset in self._assets.items()]
         routes += [
             Route("/api/document", self._document, methods=["GET"]),
@@ -80,7 +82,7 @@ class Web:
             *Watched(self._feed, self._places).routes(),
         ]
         refusals = {RefusedError: _refuse, AbsentError: _refuse_absent, ControlError: _refuse_control}
-        return Guard(Starlette(routes=routes, exception_handlers=refusals), names, self._may_look)
+        return Guard(Starlette(routes=routes, exception_handlers=refusals), name, self._may_look)
 
     def _may_look(self, address: str) -> bool:
         if self._feed.is_protected(address):
@@ -102,8 +104,7 @@ class Web:
         after = request.headers.get("last-event-id") or request.query_params.get("after", "")
         if not after.isascii() or not after.isdecimal() or len(after) > 15:
             raise RefusedError(400, "bad_params", f"after: {after[:32]!r} is not allowed; allowed: a version's number")
-        own = request.client is not None and connection.is_own(request.client.host)
-        if self._streams >= MAX_STREAMS - (0 if own else OWN_STREAMS):
+        if self._streams >= MAX_STREAMS - (0 if _is_own(request) else OWN_STREAMS):
             raise RefusedError(503, "busy", f"{self._streams} browsers follow this node already")
         return StreamingResponse(
             self._stream(int(after), request), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
@@ -128,6 +129,7 @@ class Web:
             self._streams -= 1
 
     async def _explain(self, request: Request) -> Response:
+        _admit(self._asking, request)
         return _json(await self._feed.ask("explain", {"peer": request.query_params.get("peer", "")}))
 
     async def _login(self, request: Request) -> Response:
@@ -146,6 +148,7 @@ class Web:
 
     async def _body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON object that a request carries. Raises RefusedError."""
+        _admit(self._changing, request)
         if request.client is None or not self._feed.is_protected(request.client.host):
             message = "from here the page only shows: no SA protects the packets on their whole way"
             raise RefusedError(403, "read_only", message)
@@ -158,6 +161,17 @@ class Web:
         if not isinstance(body, dict):
             raise RefusedError(400, "bad_request", "the body is no JSON object")
         return body
+
+
+def _is_own(request: Request) -> bool:
+    return request.client is not None and connection.is_own(request.client.host)
+
+
+def _admit(pace: Pace, request: Request) -> None:
+    """Raise RefusedError when somebody asks too often."""
+    source = request.client.host if request.client else ""
+    if not pace.admits(source, asyncio.get_running_loop().time(), own=_is_own(request)):
+        raise RefusedError(429, "too_often", "too much was asked; try again in a few seconds")
 
 
 async def _octets(request: Request) -> bytes:

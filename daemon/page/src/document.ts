@@ -59,6 +59,15 @@ export interface Client {
   node?: string | null;
 }
 
+export interface Service {
+  node: string;
+  address: string;
+  name: string;
+  protocol: "tcp" | "udp";
+  port: number;
+  description: string;
+}
+
 export interface Graph {
   nodes: Record<string, NodeKind>;
   edges: Record<string, { kind: EdgeKind; metric?: number }>;
@@ -96,6 +105,7 @@ export interface Document {
     unwatched: string;
     ways_out: Network[];
   };
+  services?: { services: Service[]; problem: string };
   figures?: Figures;
   events?: Event[];
 }

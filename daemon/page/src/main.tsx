@@ -14,6 +14,7 @@ import { WorldMap } from "./map";
 import { Mesh } from "./mesh";
 import { State } from "./parts";
 import { Explanation, Peers } from "./peers";
+import { Services } from "./services";
 import { Events, OverTime } from "./time";
 
 function Page({ refusal }: { refusal: string }) {
@@ -58,6 +59,7 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
       {peer && <Explanation peer={peer} />}
       {graph && node && <WorldMap graph={graph} own={node.name} />}
       <Peers peers={peers} chosen={chosen} choose={choose} />
+      <Services document={shown} />
       <Networks document={shown} />
       <Gateways document={shown} />
       <Clients document={shown} />

@@ -49,7 +49,8 @@ class World:
         self.socket = Socket()
         known = self.driver.engine.known
         self.talk = PeerTalk(card(1).address, known)
-        self.services = ServicesSide(card(1).address, [Service("wiki", 80)], known, self.talk)
+        offered = [Service("wiki", 80)]
+        self.services = ServicesSide(offered, known, self.talk, lambda _peer, _names: None, serves=False)
         self.side = PositionsSide(card(1).address, settings, known, self.talk)
         self.talk._socket = self.socket  # type: ignore[assignment]
         self.now = 1000.0

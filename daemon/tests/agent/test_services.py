@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
@@ -13,7 +13,9 @@ from meshsec.agent.sides.peer_talk import PeerTalk
 from meshsec.agent.sides.services import ServicesSide
 from meshsec.core.channels.events import RoutesReset, SasObserved
 from meshsec.core.services import services
+from meshsec.core.services.client_names import Taken, portions
 from meshsec.core.services.services import Offer, Protocol, Service
+from meshsec.core.values.host_names import ClientName
 
 OURS = Service("wiki", 80)
 THEIRS = Service("chat", 6667, Protocol.TCP, "For all")
@@ -27,7 +29,40 @@ class Socket:
         self.sent: list[tuple[IPv6Address, Offer]] = []
 
     def send(self, peer: IPv6Address, octets: bytes) -> None:
-        self.sent.append((peer, services.decode(octets)))
+        message = services.decode(octets)
+        if isinstance(message, Offer):
+            self.sent.append((peer, message))
+
+
+def made(driver: Driver, talk: PeerTalk) -> ServicesSide:
+    return ServicesSide([OURS], driver.engine.known, talk, lambda _peer, _names: None, serves=False)
+
+
+def test_a_peer_says_that_it_has_no_clients_and_who_asks_is_told_what_they_are_called() -> None:
+    def work(world: World) -> None:
+        named: list[object] = []
+        cam = (ClientName("cam", (IPv4Address("10.130.0.5"),)),)
+        known = world.driver.engine.known
+        talk = world.talk = PeerTalk(card(1).address, known)
+        side = ServicesSide([], known, talk, lambda _peer, names: named.append(names), serves=True)
+        talk._socket = world.socket  # type: ignore[assignment]
+        world.reach()
+        assert all(message.clients for _, message in world.socket.sent)
+        talk._received(N2, services.encode(services.offer([], asks=False, clients=True)))
+        for message in portions(cam, 1, 1):
+            talk._received(N2, services.encode(message))
+        talk._received(N2, services.encode(services.offer([], asks=False, clients=True)))
+        assert named == [cam]
+        talk._received(N2, services.encode(services.offer([], asks=False)))
+        assert named == [cam, ()]
+        side.client_names.heard(N2, Taken(side.client_names._epoch, 0))
+        assert side.client_names._tellings == {}
+        talk._received(N2, services.encode(services.offer([], asks=False)))
+        assert side.client_names._tellings == {}
+        talk._received(N2, services.encode(services.offer([], asks=True)))
+        assert set(side.client_names._tellings) == {N2}
+
+    inside(work)
 
 
 class World:
@@ -38,7 +73,7 @@ class World:
         self.driver.ready(2, 3)
         self.socket = Socket()
         self.talk = PeerTalk(card(1).address, self.driver.engine.known)
-        self.side = ServicesSide(card(1).address, [OURS], self.driver.engine.known, self.talk)
+        self.side = made(self.driver, self.talk)
         self.talk._socket = self.socket  # type: ignore[assignment]
 
     def reach(self) -> None:
@@ -140,7 +175,7 @@ def test_who_does_not_answer_is_asked_for_ever_and_nobody_else(monkeypatch: pyte
     async def run() -> None:
         world = World()
         talk = PeerTalk(IPv6Address("::1"), world.driver.engine.known)
-        world.side = ServicesSide(IPv6Address("::1"), [OURS], world.driver.engine.known, talk)
+        world.side = made(world.driver, talk)
         task = asyncio.create_task(talk.run())
         await soon(lambda: talk._socket is not None)
         opened, talk._socket = talk._socket, world.socket  # type: ignore[assignment]

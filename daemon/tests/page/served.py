@@ -77,12 +77,14 @@ class Served:
     meshsecd: Meshsecd
     control: ControlServer
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24)
+    async def connect(self, source: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24, local_addr=(source, 0))
 
-    async def ask(self, path: str, *, method: str = "GET", body: object = None, **headers: str) -> Answer:
+    async def ask(
+        self, path: str, *, method: str = "GET", body: object = None, source: str = "127.0.0.1", **headers: str
+    ) -> Answer:
         """Ask by a connection of its own. Names of headers have underscores for hyphens."""
-        reader, writer = await self.connect()
+        reader, writer = await self.connect(source)
         try:
             writer.write(self.request(path, method=method, body=body, **headers))
             async with asyncio.timeout(20):
@@ -145,7 +147,7 @@ async def serving(tmp_path: Path, *, clients: Sequence[Network] | None) -> Async
     feed = Feed(tmp_path / "view.sock")
     web = Web(feed, assets.load(tmp_path), clients=clients, tiles=tmp_path / TILES)
     config = uvicorn.Config(
-        web.app(("rescue-1", "rescue-1.mesh")),
+        web.app("rescue-1.mesh"),
         http=Connection,
         ws="none",
         lifespan="off",

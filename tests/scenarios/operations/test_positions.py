@@ -16,7 +16,7 @@ from tests.lab.net.namespaces import within
 from tests.lab.node.node import Node
 from tests.lab.observe.schemas import schema
 from tests.scenarios.expectations import assert_nothing_clear, captured
-from tests.scenarios.operations.test_services import offering
+from tests.scenarios.offering import offering
 
 SECONDS = 20.0
 needs_gpsd = pytest.mark.skipif(not GPSD.exists(), reason="gpsd is not there: `make setup` unpacks it")

@@ -17,8 +17,9 @@ from tests.lab.net.namespaces import within
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options
 from tests.lab.observe.browser import Browser
+from tests.scenarios.page.browsing import address_of, text
 from tests.scenarios.page.recorded import Answers, answering, answers
-from tests.scenarios.page.test_page import AXE, address_of, opened, text
+from tests.scenarios.page.test_page import AXE
 from tests.scenarios.page.tiles import one_colour
 
 NETJSONGRAPH = REPOSITORY / "daemon/page/node_modules/netjsongraph.js"
@@ -61,7 +62,7 @@ def wait_row(browser: Browser, node: str, latitude: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def mesh() -> Iterator[Lab]:
+def pair() -> Iterator[Lab]:
     """Start base and ridge, of which base stands still and ridge has a receiver."""
     with Lab("map", [("base", "ridge")], Options(ipv4=True)) as lab:
         lab.set_up({"base": Options(ipv4=True, page={})}).trust_all()
@@ -74,8 +75,8 @@ def mesh() -> Iterator[Lab]:
 
 
 @pytest.mark.skipif(not GPSD.exists(), reason="gpsd is not there: `make setup` unpacks it")
-def test_the_node_sees_its_peer_move_and_the_peer_sees_nothing_until_it_is_logged_in(mesh: Lab) -> None:
-    base, ridge = mesh["base"], mesh["ridge"]
+def test_the_node_sees_its_peer_move_and_the_peer_sees_nothing_until_it_is_logged_in(pair: Lab) -> None:
+    base, ridge = pair["base"], pair["ridge"]
     with receiver(ridge) as gps, Browser(base.namespace) as browser:
         gps.move(47.26, -11.5, 667.0)
         browser.open("http://localhost:8269/")
@@ -98,8 +99,8 @@ def test_the_node_sees_its_peer_move_and_the_peer_sees_nothing_until_it_is_logge
         assert browser.complaints() == []
 
 
-def test_netjsongraph_draws_the_mesh(mesh: Lab) -> None:
-    base = mesh["base"]
+def test_netjsongraph_draws_the_mesh(pair: Lab) -> None:
+    base = pair["base"]
     graph = base.meshsec("monitor", "netjson").stdout
     with Browser(base.namespace) as browser:
         browser.open("data:text/html,<body></body>")
@@ -116,8 +117,8 @@ def test_netjsongraph_draws_the_mesh(mesh: Lab) -> None:
         assert browser.run("return document.querySelectorAll('.njg-link').length") == 1
 
 
-def test_atak_gets_events_where_the_operator_sends_them_and_the_mesh_carries_none(mesh: Lab) -> None:
-    base = mesh["base"]
+def test_atak_gets_events_where_the_operator_sends_them_and_the_mesh_carries_none(pair: Lab) -> None:
+    base = pair["base"]
     printed = [fromstring(line) for line in base.meshsec("monitor", "cot").stdout.splitlines()]  # noqa: S314
     assert {one.find("detail/contact").attrib["callsign"] for one in printed} >= {"base"}  # type: ignore[union-attr]
     with within(base.namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as server:
@@ -167,7 +168,8 @@ def served() -> Iterator[Alone]:
     with Lab("map-alone", [("a", "b")]) as lab:
         node = lab.set_up({"a": Options(page={})})["a"]
         with answering(node.run_directory / "view.sock", recorded), Browser(node.namespace) as browser:
-            opened(node, browser)
+            node.daemons.page.start()
+            node.daemons.page.wait_ready()
             yield Alone(node, browser, recorded)
 
 

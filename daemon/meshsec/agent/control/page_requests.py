@@ -10,7 +10,7 @@ from meshsec.agent.control.params import Method, Params, text
 from meshsec.core.page.logins import SESSION_SECONDS, TOKEN_SECONDS, Logins
 from meshsec.core.trust import card as cards
 
-READING = frozenset({"ping", "status", "counters", "topology", "clients", "doctor", "explain", "watch"})
+READING = frozenset({"ping", "status", "counters", "topology", "clients", "services", "doctor", "explain", "watch"})
 """The control socket's methods that are answered as they are."""
 READING_WITHOUT_PARAMETERS = frozenset({"mode", "gateway"})
 """With parameters these change something."""

@@ -21,9 +21,9 @@ PERIOD = 60.0
 GREET_AGAIN = 2.0
 AGAIN = 5.0
 """Seconds until the port is tried again."""
-WINDOW, IN_WINDOW = 1.0, 8
+WINDOW, IN_WINDOW = 1.0, 16
 """Seconds in which so many messages of one peer are heard. An honest one sends two of each topic when its channel
-begins to carry, and two more where an answer was lost."""
+begins to carry, two more where an answer was lost, and of its clients' names four in a second."""
 
 _log = logging.getLogger(__name__)
 
@@ -103,8 +103,12 @@ class PeerTalk:
         """Say what this node has to say of a topic to those of the peers that are reached."""
         message = topic.message(asks=asks)
         for peer in peers & self.reached:
-            if self._socket is not None:
-                self._socket.send(peer, message)
+            self.send(peer, message)
+
+    def send(self, peer: IPv6Address, octets: bytes) -> None:
+        """Send one datagram, if the port is open."""
+        if self._socket is not None:
+            self._socket.send(peer, octets)
 
     def checks(self) -> list[Check]:
         """Return doctor's check where something is wrong."""

@@ -51,7 +51,7 @@ def document(answers: Mapping[str, View], before: View, now: float) -> dict[str,
         **before,
         "meshsecd": {"up": True},
         "node": status["node"],
-        "daemons": {name: status[f"{name}_daemon"] for name in ("ike", "routing")},
+        "daemons": _daemons(status),
         "rules_stand": status["rules_stand"],
         "problems": list(status["problems"]),
         "peers": _peers(status, before.get("peers", {}), now),
@@ -61,7 +61,7 @@ def document(answers: Mapping[str, View], before: View, now: float) -> dict[str,
     }
     if topology is not None:
         found["graph"] = graph(status, topology)
-    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway") if name in answers)
+    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway", "services") if name in answers)
     return found
 
 
@@ -85,6 +85,13 @@ def within(address: str, network: Network) -> bool:
     """Return whether a network has an address, which may be of the other IP version."""
     parsed = ip_address(address.partition("%")[0])
     return parsed.version == network.version and parsed in network
+
+
+def _daemons(status: View) -> dict[str, Any]:
+    """Return the daemons that this node works with; the overlay's only where it is enabled."""
+    found = {name: status[f"{name}_daemon"] for name in ("ike", "routing")}
+    overlay = status["overlay"]
+    return found if overlay is None else {**found, "overlay": {name: overlay[name] for name in ("up", "reason")}}
 
 
 def _peers(status: View, before: View, now: float) -> dict[str, Any]:
