@@ -6,6 +6,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
+import takproto
 
 from meshsec.core.monitoring import cot
 
@@ -106,3 +107,14 @@ def test_each_node_has_an_event() -> None:
     found = b"\n".join(cot.events({"positions": [PLACE, {**PLACE, "address": "fc00::3"}]}, NOW))
     assert re.findall(rb'uid="([^"]*)"', found) == [b"meshsec-fc00::2", b"meshsec-fc00::3"]
     assert list(cot.events({"positions": []}, NOW)) == []
+
+
+@pytest.mark.parametrize("name", ["boat", 'a&b "<c>"', "\u202eboat"])
+def test_taks_own_library_reads_an_event(name: str) -> None:
+    """takproto makes of it what TAK's programs say to each other."""
+    (octets,) = cot.events({"positions": [{**PLACE, "node": name, "altitude": None}]}, NOW)
+    found = takproto.parse_proto(bytearray(takproto.xml2proto(octets.decode()))).cotEvent
+    assert (found.uid, found.type, found.how) == ("meshsec-fc00::2", "a-f-G-U-C", "m-g")
+    assert (found.lat, found.lon, found.hae, found.ce, found.le) == (47.2682345, -11.5, float(cot.UNKNOWN), 17.1, 27.6)
+    assert (found.sendTime, found.staleTime - found.startTime) == (int(NOW * 1000), int(cot.STALE_SECONDS * 1000))
+    assert found.detail.contact.callsign == name.replace("\u202e", "\ufffd")
