@@ -4,6 +4,8 @@ The map is one PMTiles file (version 3), of which a browser reads parts. It is r
 """
 
 import asyncio
+import gzip
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from starlette.routing import Route
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.page import connection
 from meshsec.page.feed import Feed
+from meshsec.page.guard import accepts_gzip
 from meshsec.page.refusals import RefusedError
 
 TILES: Final = Path("/srv/meshsec/map.pmtiles")
@@ -69,7 +72,7 @@ class Places:
             return JSONResponse({"shown": False}, headers={"Cache-Control": "no-store"})
         has_map = await self._reading(_is_map, self._tiles)
         shown = {"shown": True, "map": has_map, "positions": found["positions"]}
-        return JSONResponse(shown, headers={"Cache-Control": "no-store"})
+        return _compressed(request, json.dumps(shown, separators=(",", ":")).encode())
 
     async def _map(self, request: Request) -> Response:
         if await self.of(request) is None:
@@ -93,6 +96,15 @@ class Places:
 
     async def _reading(self, work: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work, *arguments)
+
+
+def _compressed(request: Request, content: bytes) -> Response:
+    """Return a document of the page, compressed for those who can read that: a thousand places have 200 kB."""
+    headers = {"Cache-Control": "no-store"}
+    if accepts_gzip(request.headers.get("accept-encoding", "")):
+        content = gzip.compress(content, 6, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return Response(content, 200, headers, "application/json")
 
 
 def _is_map(path: Path) -> bool:

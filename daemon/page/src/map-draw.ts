@@ -9,6 +9,7 @@ import type { Tiles } from "./tiles";
 export const UNIT = 256 * 2 ** 12;
 /** Images that are drawn at most; more would be a mistake of the zoom level. */
 const IMAGES = 150;
+/** Nodes up to which each has its name written beside it, and from which they are small. */
 const FEW = 100;
 
 export interface MapView {
@@ -47,7 +48,8 @@ export function drawMap(canvas: HTMLCanvasElement, view: MapView, { content }: {
   const step = rounded(metresPerPixel(frame) * 120);
   if (!drawTiles(frame, content.tiles)) drawGrid(frame, step);
   drawEdges(frame, content.graph, places);
-  for (const place of content.positions) drawPlace(frame, place, place.node === content.own, content.positions.length <= FEW);
+  const isFew = content.positions.length <= FEW;
+  for (const place of content.positions) drawPlace(frame, place, place.node === content.own, isFew);
   drawScale(frame, step);
   drawNorth(frame);
 }
@@ -125,7 +127,7 @@ function drawEdges(frame: Frame, graph: Graph, places: Map<string, Place>): void
 }
 
 /** Draw a node, and the circle in which it is; one out of reach is hollow. */
-function drawPlace(frame: Frame, place: Place, isOwn: boolean, isNamed: boolean): void {
+function drawPlace(frame: Frame, place: Place, isOwn: boolean, isFew: boolean): void {
   const { context, colour } = frame;
   const [x, y] = point(frame, place);
   const around = (place.accuracy ?? 0) / metresPerPixel(frame);
@@ -135,11 +137,11 @@ function drawPlace(frame: Frame, place: Place, isOwn: boolean, isNamed: boolean)
     stroke(frame, "stranger", 1, [2, 4]);
   }
   context.beginPath();
-  context.arc(x, y, isOwn ? 8 : 6, 0, 2 * Math.PI);
+  context.arc(x, y, isOwn ? 8 : isFew ? 6 : 3, 0, 2 * Math.PI);
   context.fillStyle = colour(place.reached ? "node" : "card");
   context.fill();
-  stroke(frame, place.reached ? "card" : "stranger", 2, []);
-  if (isNamed) write(frame, place.node, x, y + 10, "center", "top");
+  stroke(frame, place.reached ? "card" : "stranger", isFew ? 2 : 1, []);
+  if (isFew) write(frame, place.node, x, y + 10, "center", "top");
 }
 
 function drawScale(frame: Frame, metres: number): void {

@@ -22,19 +22,24 @@ export interface Places {
 }
 
 const EACH_MS = 2000;
+/** For a mesh of many nodes, whose places are many bytes. */
+const EACH_OF_MANY_MS = 10_000;
+const MANY = 200;
 const EARTH_METRES = 40_075_016.7;
 /** Web Mercator ends here. */
 const LATITUDE_MAX = 85.0511;
 
 /** Call `show` with the places again and again until `left` says so, or the node says that they are not for us. */
 export async function followPlaces(show: (places: Places) => void, left: AbortSignal): Promise<void> {
+  let each = EACH_MS;
   while (!left.aborted) {
     if (!document.hidden) {
       const found = await asked(left);
       if (found) show(found);
       if (found?.shown === false) return;
+      if (found) each = found.positions.length > MANY ? EACH_OF_MANY_MS : EACH_MS;
     }
-    await new Promise((resolve) => setTimeout(resolve, EACH_MS));
+    await new Promise((resolve) => setTimeout(resolve, each));
   }
 }
 

@@ -44,6 +44,9 @@ def test_this_machine_sees_where_nodes_are(tmp_path: Path) -> None:
         answer = await served.ask("/api/positions")
         assert answer.json == {"shown": True, "map": False, "positions": [HERE]}
         assert_confined(answer)
+        assert "content-encoding" in answer.headers
+        plain = await served.ask("/api/positions", accept_encoding="br")
+        assert json.loads(plain.body) == answer.json
         (tmp_path / TILES).write_bytes(MAP)
         assert (await served.ask("/api/positions")).json["map"]
         (tmp_path / TILES).write_bytes(b"PMTiles\x02" + MAP)
