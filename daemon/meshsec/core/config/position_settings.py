@@ -1,5 +1,6 @@
 """``[position]`` of ``meshsec.toml``: where this node is (docs/reference/meshsec.toml.md)."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -36,12 +37,12 @@ class PositionSettings(Struct, frozen=True):
     gpsd: Annotated[bool, Meta(description="ask gpsd on this machine where the node is")] = False
     port: Annotated[int, Meta(ge=1, le=65535, description="gpsd's TCP port on this machine")] = 2947
 
-    def wrong(self, _given: object) -> Wrong:
+    def wrong(self, given: Mapping[str, object]) -> Wrong:
         """Yield what only several keys together show."""
-        if (self.latitude is None) != (self.longitude is None):
-            given, lacking = ("longitude", "latitude") if self.latitude is None else ("latitude", "longitude")
-            yield (given,), f"only together with {lacking}"
-        elif self.altitude is not None and self.latitude is None:
+        for one, other in (("latitude", "longitude"), ("longitude", "latitude")):
+            if one in given and other not in given:
+                yield (one,), f"only together with {other}"
+        if "altitude" in given and not {"latitude", "longitude"} & set(given):
             yield ("altitude",), "only together with latitude and longitude"
         if self.gpsd and self.latitude is not None:
             yield ("gpsd",), "false beside latitude and longitude; gpsd = true without them"
