@@ -73,7 +73,8 @@ def main(config: Path, directory: Path, tiles: Path) -> None:
     except (config_file.ConfigError, key_store.KeyStoreError, assets.AssetError, ListenError) as error:
         raise click.ClickException(str(error)) from error
     feed = Feed(Path(settings.paths.view_socket))
-    web = Web(feed, found, clients=settings.access.networks if settings.page.access else None, tiles=tiles)
+    clients = settings.access.networks if settings.page.access else None
+    web = Web(feed, found, clients=clients, clients_log_in=settings.page.clients_log_in, tiles=tiles)
     asyncio.run(_run(feed, Server(_configured(web, card), feed), listeners))
 
 

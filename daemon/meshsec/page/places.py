@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from meshsec.adapters.sockets.control import ControlError
+from meshsec.core.page.pace import Pace
 from meshsec.page import connection
 from meshsec.page.feed import Feed
 from meshsec.page.guard import accepts_gzip
@@ -31,6 +32,9 @@ _MAGIC: Final = b"PMTiles\x03"
 _RANGE = re.compile(r"bytes=(\d{1,15})-(\d{1,15})")
 _READERS: Final = 2
 """Threads that read the file, so that a slow disk keeps nobody else waiting; the unit has few tasks."""
+_PACE: Final = 10.0, 120
+"""Questions of one address in a second, and after a pause: a browser that shows another part of the map asks for about
+forty images. meshsecd judges the login each time."""
 
 
 class Places:
@@ -38,6 +42,7 @@ class Places:
 
     def __init__(self, feed: Feed, tiles: Path) -> None:
         self._feed, self._tiles = feed, tiles
+        self._pace = Pace(*_PACE, total=4)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="map")
 
     def routes(self) -> list[Route]:
@@ -49,11 +54,14 @@ class Places:
 
     async def of(self, request: Request) -> Mapping[str, Any] | None:
         """Return where nodes are; None where who asks may not see it. Raises AbsentError and ControlError."""
-        if request.client is not None and connection.is_own(request.client.host):
+        host = request.client.host if request.client else ""
+        if connection.is_own(host):
             return await self._feed.ask("positions", {})
         scheme, _, session = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not session or not self._is_from_peer(request):
             return None
+        if not self._pace.admits(host, asyncio.get_running_loop().time(), own=False):
+            raise RefusedError(429, "too_often", "too much was asked; try again in a few seconds")
         try:
             return await self._feed.ask("positions", {"session": session})
         except ControlError as error:

@@ -9,6 +9,7 @@ import { Change } from "./change";
 import type { Document } from "./document";
 import { type Following, follow } from "./follow";
 import { Health } from "./health";
+import { Requests } from "./join";
 import { followAddress, logInByAddress } from "./login";
 import { WorldMap } from "./map";
 import { Mesh } from "./mesh";
@@ -55,6 +56,7 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
   return (
     <>
       <Health document={shown} />
+      <Requests requests={shown.requests ?? {}} />
       {graph && node && <Mesh graph={graph} own={node.name} chosen={chosen} choose={choose} />}
       {peer && <Explanation peer={peer} />}
       {graph && node && <WorldMap graph={graph} own={node.name} />}

@@ -89,6 +89,20 @@ def test_a_peer_that_is_logged_in_sees_all_and_a_client_never(
     serve(tmp_path, scenario, clients=[])
 
 
+def test_who_is_elsewhere_cannot_keep_meshsecd_busy(
+    tmp_path: Path, elsewhere: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_PACE", (0.001, 2))
+
+    async def scenario(served: Served) -> None:
+        await served.document()
+        asked = [(await served.ask("/api/positions", authorization=f"Bearer {number}")).status for number in range(4)]
+        assert asked == [200, 200, 429, 429]
+        assert len([method for method, _ in served.meshsecd.asked if method == "positions"]) == 2
+
+    serve(tmp_path, scenario)
+
+
 def test_meshviewer_has_places_for_those_who_may_see_them(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         placed(served)
