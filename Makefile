@@ -73,7 +73,7 @@ $(STAMPS)/browser: $(STAMPS)/system tools/setup
 
 page: build/page/page.js ## bundle the page in the browser into build/page
 
-build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.svg daemon/page/*.mjs daemon/page/src/*)
+build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.svg daemon/page/*.mjs daemon/page/src/* daemon/page/licences/*)
 	@rm -rf build/page
 	cd daemon/page && ../../build/node build.mjs ../../build/page
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.basics.places import BUILD
 from tests.lab.basics.programs import find
-from tests.lab.foreign import chrony, prometheus
+from tests.lab.foreign import chrony, gpsd, prometheus
 from tests.lab.node import libreswan
 
 SECOND_TRIES = BUILD / "artifacts" / "second-tries.jsonl"
@@ -27,6 +27,7 @@ def foreign_programs() -> dict[str, bool]:
         "libreswan": bool(libreswan.suites()),
         "chronyd": chrony.CHRONYD.exists(),
         "promtool": prometheus.PROMTOOL.exists(),
+        "gpsd": gpsd.GPSD.exists(),
     }
 
 

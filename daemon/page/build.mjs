@@ -31,10 +31,15 @@ function packages(metafile) {
   return [...new Set(found.filter(Boolean))].sort();
 }
 
-/** Return a package's name, version, licence and the text of its licence. A package without a text is refused. */
+/**
+ * Return a package's name, version, licence and the text of its licence. `licences` has the text of a package that comes
+ * without its own; one that has none there either is refused.
+ */
 async function notice(directory) {
   const { name, version, license } = JSON.parse(await readFile(`${directory}/package.json`, "utf8"));
   const file = (await readdir(directory)).find((one) => /^licen[cs]e/i.test(one));
-  if (!file) throw new Error(`${directory} has no licence's text`);
-  return `${name} ${version} (${license})\n\n${await readFile(`${directory}/${file}`, "utf8")}`;
+  const kept = `licences/${name.replace("/", "+")}`;
+  const text = await readFile(file ? `${directory}/${file}` : kept, "utf8").catch(() => undefined);
+  if (!text) throw new Error(`${directory} has no licence's text; put it into daemon/page/${kept}`);
+  return `${name} ${version} (${license})\n\n${text}`;
 }

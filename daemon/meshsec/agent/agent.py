@@ -8,8 +8,7 @@ is protected.
 
 import asyncio
 import logging
-import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -45,25 +44,24 @@ from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.offered import OfferedFile
 from meshsec.agent.sides.overlay import OverlaySide
+from meshsec.agent.sides.peer_talk import PeerTalk
+from meshsec.agent.sides.positions import PositionsSide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
 from meshsec.agent.sides.services import ServicesSide, Takers
 from meshsec.agent.sides.surroundings import Around
 from meshsec.agent.sides.trust import Trust
 from meshsec.agent.sides.twins import TwinsSide
-from meshsec.agent.start import Start
+from meshsec.agent.start import Start, configured_engine
 from meshsec.core.channels.actions import Action, Side
 from meshsec.core.channels.desired import endpoint
-from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.config.networks import configured_networks
 from meshsec.core.config.offered_networks import offering
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
-from meshsec.core.ike.port import IkePort
 from meshsec.core.networks.mtu import inner_mtu
-from meshsec.core.policy import esp_rank
 from meshsec.core.trust.identity import IdentityError
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.host_names import ClientName
@@ -113,17 +111,8 @@ class Agent:
         self.start = start
         self._notifier = Notifier()
         overlay_device = settings.overlay.device if settings.overlay.enabled else ""
-        engine = Engine(card, backend, esp_rank.applied(settings.policy, start.aes), random.random, overlay_device)
         networks = configured_networks(settings.routing, settings.policy, settings.access, settings.links)
-        engine.known.rules.perimeter = networks.perimeter
-        engine.known.networks.configure(
-            (one.prefix for one in networks.own),
-            networks.grants,
-            networks.mesh,
-            selected=networks.selected,
-            shared=networks.shared,
-        )
-        engine.known.rules.next_node = start.cards[1] if start.cards[1:] else None
+        engine = configured_engine(start, networks, overlay_device)
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.poll, start.sides)
@@ -138,8 +127,8 @@ class Agent:
         outside = Outside(
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
         )
-        self.ike = IkeSide(self._ike_daemon(), keys, outside)
-        engine.known.rules.linked = frozenset(link.peer for link in settings.links)
+        daemon = client.make(settings.ike, asyncio.get_running_loop().time, xfrm.packets)
+        self.ike = IkeSide(daemon, keys, outside)
         self.islands = IslandsSide(settings.links, card, engine.known, IslandUses(self.ike.actions, self._spawn))
         self.ports = IkePorts(settings.ike.daemon.traits)
         self.routing = Routing(settings.routing, self._on_router)
@@ -156,13 +145,15 @@ class Agent:
             Uses(self.routing.announce, self.driver.post, self.driver.rules_in_force),
         )
         self.offered = OfferedFile(Path(settings.paths.services))
+        self.talk = PeerTalk(card.address, engine.known)
         self.services = ServicesSide(
-            card.address,
             settings.services,
             engine.known,
+            self.talk,
             Takers(self.names.of_peer, self.offered.follow),
             serves=bool(settings.access.networks),
         )
+        self.positions = PositionsSide(card.address, settings.position, engine.known, self.talk)
         self.access = AccessSide(
             settings.access,
             settings.paths,
@@ -212,7 +203,9 @@ class Agent:
                 self.gateway,
                 self.gateway_watch,
                 self.access,
+                self.talk,
                 self.services,
+                self.positions,
                 self.islands,
                 self.modes,
                 self.scheduling,
@@ -222,9 +215,6 @@ class Agent:
         )
         self._tasks: asyncio.TaskGroup | None = None
         self._told: dict[str, Shown] = {}
-
-    def _ike_daemon(self) -> IkePort:
-        return client.make(self.start.settings.ike, asyncio.get_running_loop().time, xfrm.packets)
 
     def _make_scheduling(self, settings: Settings) -> Scheduling:
         governor = replace(settings.scheduling.governor, deadline=settings.policy.deadline_ms / 1000)
@@ -254,30 +244,8 @@ class Agent:
                 await self.trust.reload()
                 for event in found:  # in one turn with the peers, so that the first rules contain both
                     self.driver.post(event)
-                tasks.create_task(self.kernel.watch_addresses())
-                tasks.create_task(watch(netlink.address_changes, self.trust.look_around))
-                tasks.create_task(self._give_back())
-                tasks.create_task(self.kernel.watch_rules())
-                tasks.create_task(self.overlay.watch_routes())
-                tasks.create_task(self.networks.watch_routes())
-                tasks.create_task(self.gateway.run())
-                tasks.create_task(self.access.run())
-                tasks.create_task(self.services.run())
-                tasks.create_task(self.services.client_names.run())
-                if self.access.enabled:
-                    tasks.create_task(self.offered.run())
-                tasks.create_task(self.islands.run())
-                tasks.create_task(self.gateway_watch.run())
-                tasks.create_task(self.overlay.run())
-                tasks.create_task(self.routing.run())
-                tasks.create_task(self.fleet.run())
-                tasks.create_task(self.names.run())
-                tasks.create_task(self.port.run())
-                tasks.create_task(self.twins.run())
-                tasks.create_task(self.joining.run())
-                tasks.create_task(self.scheduling.run())
-                tasks.create_task(self.ike.run())
-                tasks.create_task(self.ike.watch_health(self._feed_watchdog))
+                for work in self._works():
+                    tasks.create_task(work)
                 await self.kernel.tried.wait()
                 self._notifier.ready()
                 _log.info("ready")
@@ -289,6 +257,34 @@ class Agent:
             self._keeper.close()
             await self._view.close()
             await self._control.close()
+
+    def _works(self) -> Iterator[Coroutine[None, None, None]]:
+        """Yield what runs until the end."""
+        yield self.kernel.watch_addresses()
+        yield watch(netlink.address_changes, self.trust.look_around)
+        yield self._give_back()
+        yield self.kernel.watch_rules()
+        yield self.overlay.watch_routes()
+        yield self.networks.watch_routes()
+        yield self.gateway.run()
+        yield self.access.run()
+        yield self.talk.run()
+        yield self.positions.run()
+        yield self.services.client_names.run()
+        if self.access.enabled:
+            yield self.offered.run()
+        yield self.islands.run()
+        yield self.gateway_watch.run()
+        yield self.overlay.run()
+        yield self.routing.run()
+        yield self.fleet.run()
+        yield self.names.run()
+        yield self.port.run()
+        yield self.twins.run()
+        yield self.joining.run()
+        yield self.scheduling.run()
+        yield self.ike.run()
+        yield self.ike.watch_health(self._feed_watchdog)
 
     async def _give_back(self) -> None:
         """Remove the address of an ended key after its SAs' ends were reported from it."""
@@ -369,7 +365,7 @@ class Agent:
         self.scheduling.follow(self.driver.engine.known.channels())
         self.islands.follow()
         self.access.follow()
-        self.services.follow()
+        self.talk.follow()
         self.names.settle()
         self.fleet.follow(self.driver.engine.known.channels())
         self.joining.follow(self.driver.engine.known.channels())

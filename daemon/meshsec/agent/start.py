@@ -1,11 +1,15 @@
-"""What meshsecd is started with."""
+"""What meshsecd is started with, and the engine that follows from it."""
 
+import random
 from dataclasses import dataclass
 from pathlib import Path
 
 from meshsec.adapters.kernel.esp_probe import EspProbe
 from meshsec.agent.sides.trust import Side
+from meshsec.core.channels.engine import Engine
+from meshsec.core.config.networks import ConfiguredNetworks
 from meshsec.core.config.settings import Settings
+from meshsec.core.policy import esp_rank
 from meshsec.core.values.model import Card
 
 
@@ -28,3 +32,21 @@ class Start:
     def cards(self) -> tuple[Card, ...]:
         """All cards of this node."""
         return (self.card, *(side.card for side in self.sides[1:] if side.card))
+
+
+def configured_engine(start: Start, networks: ConfiguredNetworks, overlay_device: str) -> Engine:
+    """Return the engine with what the configuration says of networks, links and keys."""
+    policy = esp_rank.applied(start.settings.policy, start.aes)
+    engine = Engine(start.card, start.esp.backend, policy, random.random, overlay_device)
+    rules = engine.known.rules
+    rules.perimeter = networks.perimeter
+    rules.next_node = start.cards[1] if start.cards[1:] else None
+    rules.linked = frozenset(link.peer for link in start.settings.links)
+    engine.known.networks.configure(
+        (one.prefix for one in networks.own),
+        networks.grants,
+        networks.mesh,
+        selected=networks.selected,
+        shared=networks.shared,
+    )
+    return engine

@@ -37,6 +37,7 @@ COMMANDS = {
     "gateway": "gateway:gateway",
     "clients": "clients:clients",
     "services": "services:services",
+    "position": "position:position",
     "page": "page:page",
     "doctor": "doctor:doctor",
     "drift": "drift:drift",

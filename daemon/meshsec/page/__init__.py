@@ -22,6 +22,7 @@ from meshsec.core.values.model import Address, Card
 from meshsec.page import assets
 from meshsec.page.connection import MAX_HEAD, Connection
 from meshsec.page.feed import Feed
+from meshsec.page.places import TILES
 from meshsec.page.web import Web
 
 ASSETS = Path("/usr/share/meshsec/page")
@@ -53,8 +54,16 @@ class ListenError(Exception):
     show_default=True,
     help="The directory of the files that a browser loads.",
 )
+@click.option(
+    "--map",
+    "tiles",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=TILES,
+    show_default=True,
+    help="The PMTiles file with the map's images; without it the map is a grid.",
+)
 @click.version_option(package_name="meshsec", prog_name="meshsec-page", message="%(prog)s %(version)s")
-def main(config: Path, directory: Path) -> None:
+def main(config: Path, directory: Path, tiles: Path) -> None:
     """Show this node in the browser, at this machine's own address and at the node's mesh addresses.
 
     Runs in the foreground. It needs no privilege but to open meshsecd's socket for those who only look.
@@ -69,7 +78,7 @@ def main(config: Path, directory: Path) -> None:
         raise click.ClickException(str(error)) from error
     feed = Feed(Path(settings.paths.view_socket))
     clients = settings.access.networks if settings.page.access else None
-    web = Web(feed, found, clients=clients, clients_log_in=settings.page.clients_log_in)
+    web = Web(feed, found, clients=clients, clients_log_in=settings.page.clients_log_in, tiles=tiles)
     giving = partial(left_listeners.give, Path(settings.paths.page_socket), listeners)
     asyncio.run(_run(feed, Server(_configured(web, card), feed), listeners, giving))
 

@@ -1,9 +1,11 @@
-"""What the page's process answers to programs that watch networks: Prometheus's metrics and NetJSON's graph.
+"""What the page's process answers to programs that watch networks: metrics, NetJSON's graph and meshviewer's.
 
 All who ask within a few seconds get the same answer, so that meshsecd has no more work the more often somebody asks.
 """
 
 import asyncio
+import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,8 +17,9 @@ from starlette.routing import Route
 import meshsec
 from meshsec.adapters.sockets.asking import AbsentError
 from meshsec.adapters.sockets.control import ControlError
-from meshsec.core.monitoring import metrics, netjson
+from meshsec.core.monitoring import meshviewer, metrics, netjson
 from meshsec.page.feed import Feed
+from meshsec.page.places import Places
 
 KEPT_SECONDS = 5.0
 """Time for which an answer, or the reason why there is none, is given again; Prometheus asks each 15 s or more rarely.
@@ -28,8 +31,9 @@ _NETJSON = "application/json"
 class Watched:
     """The documents for programs, each made at most every ``KEPT_SECONDS``."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, places: Places) -> None:
         self._feed = feed
+        self._places = places
         self._kept: dict[str, tuple[float, bytes | _Failure]] = {}
         self._making = asyncio.Lock()
 
@@ -38,6 +42,7 @@ class Watched:
         return [
             Route("/metrics", self._metrics, methods=["GET"]),
             Route("/netjson", self._netjson, methods=["GET"]),
+            Route("/meshviewer.json", self._meshviewer, methods=["GET"]),
         ]
 
     async def _metrics(self, _request: Request) -> Response:
@@ -50,6 +55,18 @@ class Watched:
     async def _netjson(self, _request: Request) -> Response:
         content = await self._made("netjson", self._graph)
         return Response(content, headers={"Content-Type": _NETJSON, "Cache-Control": "no-store"})
+
+    async def _meshviewer(self, request: Request) -> Response:
+        """Answer with the positions for those who may see them, and else without."""
+        places = await self._places.of(request)
+        kept = await self._made("meshviewer", self._answers)
+        answers = json.loads(kept) | ({} if places is None else {"positions": places})
+        content = netjson.encoded(meshviewer.meshviewer(answers, meshsec.__version__, time.time()))
+        return Response(content, headers={"Content-Type": _NETJSON, "Cache-Control": "no-store"})
+
+    async def _answers(self) -> bytes:
+        """Return what meshviewer's document is made of. Raises AbsentError and ControlError."""
+        return netjson.encoded({method: await self._feed.ask(method, {}) for method in meshviewer.METHODS})
 
     async def _made(self, name: str, make: Callable[[], Awaitable[bytes]]) -> bytes:
         """Return a document that is not too old. Raises what ``make`` raises."""

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,6 +25,8 @@ from meshsec.page import connection
 from meshsec.page.assets import Asset
 from meshsec.page.feed import EndedError, Feed, Listener
 from meshsec.page.guard import Guard, accepts_gzip
+from meshsec.page.places import TILES, Places
+from meshsec.page.refusals import RefusedError
 from meshsec.page.watched import Watched
 
 MAX_BODY = 16 * 1024
@@ -46,14 +49,6 @@ STATUS = {
 """HTTP's status by the code of meshsecd's refusal."""
 
 
-class RefusedError(Exception):
-    """A request is refused with a status and a text."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
-
-
 class Web:
     """The routes."""
 
@@ -64,6 +59,7 @@ class Web:
         *,
         clients: Sequence[Network] | None = None,
         clients_log_in: bool = False,
+        tiles: Path = TILES,
     ) -> None:
         """``clients``: the networks of this node's clients, where not only peers see the page; None: peers alone do.
 
@@ -72,6 +68,7 @@ class Web:
         self._feed = feed
         self._clients_log_in = clients_log_in
         self._clients = clients
+        self._places = Places(feed, tiles)
         self._assets = assets
         self._streams = 0
         self._asking, self._changing = Pace(2.0, 20, total=4), Pace(0.5, 10, total=4)
@@ -86,7 +83,8 @@ class Web:
             Route("/api/login", self._login, methods=["POST"]),
             Route("/api/logout", self._logout, methods=["POST"]),
             Route("/api/change", self._change, methods=["POST"]),
-            *Watched(self._feed).routes(),
+            *self._places.routes(),
+            *Watched(self._feed, self._places).routes(),
         ]
         refusals = {RefusedError: _refuse, AbsentError: _refuse_absent, ControlError: _refuse_control}
         return Guard(Starlette(routes=routes, exception_handlers=refusals), name, self._may_look)

@@ -9,7 +9,7 @@ export interface View {
   k: number;
 }
 
-const DASHES: Record<EdgeKind, number[]> = { protected: [], plain: [6, 4], stranger: [1.5, 4] };
+export const DASHES: Record<EdgeKind, number[]> = { protected: [], plain: [6, 4], stranger: [1.5, 4] };
 const RADII: Record<NodeKind, number> = { self: 8, peer: 6, stranger: 4 };
 /** Nodes up to which each has its name written beside it at any size. */
 const FEW = 60;
@@ -79,7 +79,7 @@ function drawNames(context: CanvasRenderingContext2D, layout: Layout, colour: st
 }
 
 /** Return the colours of the style sheet, which knows whether the screen is light or dark. */
-function colours(element: Element): (name: string) => string {
+export function colours(element: Element): (name: string) => string {
   const style = getComputedStyle(element);
   return (name) => style.getPropertyValue(`--${name}`);
 }

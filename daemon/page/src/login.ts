@@ -30,6 +30,12 @@ export function followAddress(): void {
 
 export const isLoggedIn = (): boolean => sessionStorage.getItem(KEY) !== null;
 
+/** Return the headers by which the node knows who asks. */
+export function authority(): Record<string, string> {
+  const session = sessionStorage.getItem(KEY);
+  return session ? { Authorization: `Bearer ${session}` } : {};
+}
+
 export const approves = (): string => (isLoggedIn() ? (sessionStorage.getItem(APPROVES) ?? "") : "");
 
 const changes = new EventTarget();

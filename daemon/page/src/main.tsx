@@ -11,6 +11,7 @@ import { type Following, follow } from "./follow";
 import { Health } from "./health";
 import { Requests } from "./join";
 import { followAddress, logInByAddress } from "./login";
+import { WorldMap } from "./map";
 import { Mesh } from "./mesh";
 import { State } from "./parts";
 import { Explanation, Peers } from "./peers";
@@ -58,6 +59,7 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
       <Requests requests={shown.requests ?? {}} />
       {graph && node && <Mesh graph={graph} own={node.name} chosen={chosen} choose={choose} />}
       {peer && <Explanation peer={peer} />}
+      {graph && node && <WorldMap graph={graph} own={node.name} />}
       <Peers peers={peers} chosen={chosen} choose={choose} />
       <Services document={shown} />
       <Networks document={shown} />

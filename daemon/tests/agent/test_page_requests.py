@@ -12,6 +12,7 @@ import pytest
 
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control.page_requests import CHANGES, READING, READING_WITHOUT_PARAMETERS, PageRequests
+from meshsec.core.page.logins import SESSION_SECONDS
 from meshsec.core.trust import card as cards
 
 CARDS = Path(__file__).parents[3] / "tests/vectors/cards/valid.json"
@@ -187,3 +188,19 @@ def test_when_the_ports_are_given_up_all_logins_end(node: Node) -> None:
         node.look("change", session=session, method="peer_remove", params={"name": "boat"})
     with pytest.raises(ControlError, match="too old"):
         node.look("login", token=token)
+
+
+def test_positions_are_for_a_session_that_holds_and_looking_does_not_prolong_it(node: Node) -> None:
+    assert node.look("positions") == {"answer": "positions"}, "of this machine"
+    session = node.log_in()
+    for node.now in (0.0, SESSION_SECONDS / 2, SESSION_SECONDS - 1):
+        assert node.look("positions", session=session) == {"answer": "positions"}
+    asked = list(node.asked)
+    node.now = SESSION_SECONDS
+    for bad in (session, "", "x", 5, None):
+        with pytest.raises(ControlError) as refused:
+            node.look("positions", session=bad)
+        assert refused.value.code in {"not_logged_in", "bad_params"}
+    assert node.asked == asked
+    node.look("positions", node="other")
+    assert node.asked[-1] == ("positions", {}), "nothing else is passed on"

@@ -8,7 +8,8 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 
 from core.world import Driver, card, ike_sa, route
-from meshsec.agent.sides import services as module
+from meshsec.agent.sides import peer_talk as module
+from meshsec.agent.sides.peer_talk import PeerTalk
 from meshsec.agent.sides.services import ServicesSide, Takers
 from meshsec.core.channels.events import RoutesReset, SasObserved
 from meshsec.core.formats.dns_sd import Offered
@@ -34,10 +35,9 @@ class Socket:
             self.sent.append((peer, message))
 
 
-def made(own: IPv6Address, driver: Driver) -> ServicesSide:
-    return ServicesSide(
-        own, [OURS], driver.engine.known, Takers(lambda _peer, _names: None, lambda _all: None), serves=False
-    )
+def made(driver: Driver, talk: PeerTalk) -> ServicesSide:
+    takers = Takers(lambda _peer, _names: None, lambda _all: None)
+    return ServicesSide([OURS], driver.engine.known, talk, takers, serves=False)
 
 
 def test_a_peer_says_that_it_has_no_clients_and_who_asks_is_told_what_they_are_called() -> None:
@@ -45,33 +45,30 @@ def test_a_peer_says_that_it_has_no_clients_and_who_asks_is_told_what_they_are_c
         named: list[object] = []
         found: list[object] = []
         cam = (ClientName("cam", (IPv4Address("10.130.0.5"),)),)
-        side = world.side = ServicesSide(
-            card(1).address,
-            [],
-            world.driver.engine.known,
-            Takers(lambda _peer, names: named.append(names), lambda offered: found.append([*offered])),
-            serves=True,
-        )
-        side._socket = world.socket  # type: ignore[assignment]
+        known = world.driver.engine.known
+        talk = world.talk = PeerTalk(card(1).address, known)
+        takers = Takers(lambda _peer, names: named.append(names), lambda offered: found.append([*offered]))
+        side = ServicesSide([], known, talk, takers, serves=True)
+        talk._socket = world.socket  # type: ignore[assignment]
         world.reach()
         assert all(message.clients for _, message in world.socket.sent)
-        side._received(N2, services.encode(services.offer([], asks=False, clients=True)))
+        talk._received(N2, services.encode(services.offer([], asks=False, clients=True)))
         for message in portions(cam, 1, 1):
-            side._received(N2, services.encode(message))
-        side._received(N2, services.encode(services.offer([], asks=False, clients=True)))
+            talk._received(N2, services.encode(message))
+        talk._received(N2, services.encode(services.offer([], asks=False, clients=True)))
         assert named == [cam]
-        side._received(N2, services.encode(services.offer([], asks=False)))
+        talk._received(N2, services.encode(services.offer([], asks=False)))
         assert named == [cam, ()]
         side.client_names.heard(N2, Taken(side.client_names._epoch, 0))
         assert side.client_names._tellings == {}
-        side._received(N2, services.encode(services.offer([], asks=False)))
+        talk._received(N2, services.encode(services.offer([], asks=False)))
         assert side.client_names._tellings == {}
         assert found[-1] == []
-        side._received(N2, services.encode(services.offer([THEIRS], asks=True)))
+        talk._received(N2, services.encode(services.offer([THEIRS], asks=True)))
         assert found[-1] == [Offered("n2", THEIRS)]
         assert set(side.client_names._tellings) == {N2}
         world.driver.tell(SasObserved("n2", ()))
-        side.follow()
+        talk.follow()
         assert found[-1] == [], "n2 is not in reach"
 
     inside(work)
@@ -84,16 +81,17 @@ class World:
         self.driver = Driver()
         self.driver.ready(2, 3)
         self.socket = Socket()
-        self.side = made(card(1).address, self.driver)
-        self.side._socket = self.socket  # type: ignore[assignment]
+        self.talk = PeerTalk(card(1).address, self.driver.engine.known)
+        self.side = made(self.driver, self.talk)
+        self.talk._socket = self.socket  # type: ignore[assignment]
 
     def reach(self) -> None:
         reached = route(2)
         self.driver.tell(RoutesReset({reached.destination: reached}), SasObserved("n2", (ike_sa("n2"),)))
-        self.side.follow()
+        self.talk.follow()
 
     def hear(self, peer: IPv6Address, *offered: Service, asks: bool = False) -> None:
-        self.side._received(peer, services.encode(services.offer(offered, asks=asks)))
+        self.talk._received(peer, services.encode(services.offer(offered, asks=asks)))
 
     def shown(self) -> list[tuple[str, str]]:
         return [(one["node"], one["name"]) for one in self.side.view()["services"]]
@@ -117,7 +115,7 @@ def test_a_peer_that_comes_into_reach_is_told_and_asked_and_answers_are_kept() -
         assert world.sent() == []
         world.reach()
         assert world.sent() == [(N2, True)]
-        world.side.follow()
+        world.talk.follow()
         assert world.sent() == [], "once"
         world.hear(N2, THEIRS)
         assert world.shown() == [("n1", "wiki"), ("n2", "chat")]
@@ -136,10 +134,10 @@ def test_who_has_not_answered_is_asked_when_a_route_comes_back() -> None:
         reached = route(2)
         for answers in (False, True):
             world.driver.tell(RoutesReset({}))
-            world.side.follow()
-            assert N2 in world.side._reached, "its SA is kept for a while"
+            world.talk.follow()
+            assert N2 in world.talk.reached, "its SA is kept for a while"
             world.driver.tell(RoutesReset({reached.destination: reached}))
-            world.side.follow()
+            world.talk.follow()
             assert world.sent() == ([] if answers else [(N2, True)])
             world.hear(N2)
 
@@ -164,9 +162,9 @@ def test_what_a_peer_offers_goes_with_its_channel() -> None:
         world.reach()
         world.hear(N2, THEIRS)
         world.driver.tell(SasObserved("n2", ()))
-        world.side.follow()
+        world.talk.follow()
         assert world.shown() == [("n1", "wiki")]
-        assert world.side._counted == {}
+        assert world.talk._counted == {}
 
     inside(work)
 
@@ -190,7 +188,7 @@ def test_what_is_no_message_changes_nothing() -> None:
     def work(world: World) -> None:
         world.reach()
         world.hear(N2, THEIRS)
-        world.side._received(N2, b"\xc1")
+        world.talk._received(N2, b"\xc1")
         assert ("n2", "chat") in world.shown()
 
     inside(work)
@@ -202,18 +200,19 @@ def test_who_does_not_answer_is_asked_for_ever_and_nobody_else(monkeypatch: pyte
 
     async def run() -> None:
         world = World()
-        side = made(IPv6Address("::1"), world.driver)
-        task = asyncio.create_task(side.run())
-        await soon(lambda: side._socket is not None)
-        opened, side._socket = side._socket, world.socket  # type: ignore[assignment]
-        world.side = side
+        talk = PeerTalk(IPv6Address("::1"), world.driver.engine.known)
+        world.side = made(world.driver, talk)
+        task = asyncio.create_task(talk.run())
+        await soon(lambda: talk._socket is not None)
+        opened, talk._socket = talk._socket, world.socket  # type: ignore[assignment]
+        world.talk = talk
         world.reach()
         await soon(lambda: len(world.socket.sent) > 4)
         assert set(world.sent()) == {(N2, True)}
         world.hear(N2)
         await asyncio.sleep(0.05)
         assert world.sent() == []
-        side._socket = opened
+        talk._socket = opened
         task.cancel()
         await asyncio.wait([task])
 
@@ -241,7 +240,7 @@ def test_a_port_that_another_program_has_is_reported_and_taken_when_it_is_free(m
     monkeypatch.setattr(module, "AGAIN", 0.01)
 
     async def run() -> None:
-        side = made(IPv6Address("::1"), Driver())
+        side = PeerTalk(IPv6Address("::1"), Driver().engine.known)
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
             other.bind(("::1", services.PORT))
             task = asyncio.create_task(side.run())

@@ -20,6 +20,8 @@ from meshsec.page.connection import Connection
 from meshsec.page.feed import Feed
 from meshsec.page.web import Web
 
+TILES = "map.pmtiles"
+"""The name of the file with the map, which a test may write."""
 RECORDED = Path(__file__).parents[3] / "tests/vectors/page/answers.json"
 
 
@@ -44,6 +46,8 @@ class Meshsecd:
             return {"session": "good", "seconds": 3600.0}
         if method == "change" and params.get("session") == "good":
             return {"name": "boat"}
+        if method == "positions" and params.get("session", "good") != "good":
+            raise ControlError("not_logged_in", "for the test")
         if method in {"login", "change"}:
             raise ControlError("not_logged_in" if method == "change" else "refused", "for the test")
         if isinstance(self.answers[method], ControlError):
@@ -145,7 +149,8 @@ async def serving(tmp_path: Path, *, clients: Sequence[Network] | None, clients_
     await control.start()
     listener = socket.create_server(("127.0.0.1", 0))
     feed = Feed(tmp_path / "view.sock")
-    web = Web(feed, assets.load(tmp_path), clients=clients, clients_log_in=clients_log_in)
+    tiles = tmp_path / TILES
+    web = Web(feed, assets.load(tmp_path), clients=clients, clients_log_in=clients_log_in, tiles=tiles)
     config = uvicorn.Config(
         web.app("rescue-1.mesh"),
         http=Connection,

@@ -71,6 +71,7 @@ class Daemons:
             self._by_kind["overlayd"] = self._daemon("overlayd", argv)
         if options.page is not None:
             argv = [programs.meshsec_page(), "--config", str(config), "--assets", str(BUILD / "page")]
+            argv += ["--map", str(config.parent / "map.pmtiles")]
             self._by_kind["page"] = self._daemon("page", argv)
         if options.access:
             self._by_kind["clients"] = self._daemon("clients", [*_meshsecd(options, config), "--hear-clients"])

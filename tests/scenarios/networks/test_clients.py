@@ -6,6 +6,7 @@ The mesh is that of ``tests/lab/roaming.py``: access nodes a and b with the rela
 import json
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -19,6 +20,7 @@ from tests.lab.basics.patience import patient
 from tests.lab.basics.waiting import wait_until
 from tests.lab.gateways import FITS_TUNNEL, NARROW, OUTSIDE4, OUTSIDE6
 from tests.lab.net import traffic
+from tests.lab.net.namespaces import within
 from tests.lab.net.packets import Kind
 from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node.node import Node
@@ -331,3 +333,22 @@ def test_clients_that_are_isolated_reach_the_outside_and_not_each_other() -> Non
             mesh.lab[place].wait_for("ten packets are counted", partial(_has_dropped, mesh, place, 10), 30)
             with mesh.flow(4, 7058) as flow:
                 wait_arrivals(flow, 10)
+
+
+_SEND = """
+from meshsec.adapters.sockets.cot_sender import CotSender, target
+with CotSender(target("udp://239.2.3.1:6969", "meshsec-clients")) as sender:
+    sender.send([b"<event/>"])
+"""
+
+
+def test_a_phone_hears_the_positions_that_its_node_sends_to_atak(at_a: Roaming) -> None:
+    """In ATAK's group, through the bridge of the clients."""
+    station = at_a.station
+    with within(station.namespace, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as phone:
+        phone.bind(("239.2.3.1", 6969))
+        address = socket.inet_aton(station.end(4)[1])
+        phone.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.2.3.1") + address)
+        phone.settimeout(patient(20))
+        at_a.lab["a"].run(sys.executable, "-c", _SEND)
+        assert phone.recv(100) == b"<event/>"

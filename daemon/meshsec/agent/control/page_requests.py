@@ -45,7 +45,12 @@ class PageRequests:
             **self._approvals.methods,
         }
         """Methods of the control socket."""
-        self._own: Mapping[str, Method] = {"login": self._login, "logout": self._logout, "change": self._change}
+        self._own: Mapping[str, Method] = {
+            "login": self._login,
+            "logout": self._logout,
+            "change": self._change,
+            "positions": self._positions,
+        }
 
     async def answer(self, method: str, params: Params) -> Mapping[str, Any]:
         """Answer one method of the socket for those who only look. Raises ``ControlError``."""
@@ -93,6 +98,12 @@ class PageRequests:
     async def _logout(self, params: Params) -> Mapping[str, Any]:
         self._logins.end(text(params, "session"))
         return {}
+
+    async def _positions(self, params: Params) -> Mapping[str, Any]:
+        """Answer for a browser on this machine, or with ``session`` for one that must be logged in (ADR 0076)."""
+        if "session" in params and not self._logins.is_held(text(params, "session"), self._clock()):
+            raise ControlError("not_logged_in", "only this machine and who is logged in see positions")
+        return await self._answer("positions", {})
 
     async def _change(self, params: Params) -> Mapping[str, Any]:
         session = text(params, "session")

@@ -20,6 +20,8 @@ from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
+from meshsec.agent.sides.peer_talk import PeerTalk
+from meshsec.agent.sides.positions import PositionsSide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import Scheduling
 from meshsec.agent.sides.services import ServicesSide
@@ -51,7 +53,9 @@ class Sides:
     gateway: GatewaySide
     gateway_watch: GatewayWatch
     access: AccessSide
+    talk: PeerTalk
     services: ServicesSide
+    positions: PositionsSide
     islands: IslandsSide
     modes: ModeChoice
     scheduling: Scheduling

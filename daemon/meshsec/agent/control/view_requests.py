@@ -31,6 +31,7 @@ class ViewRequests:
             "topology": self._topology,
             "clients": self._clients,
             "services": self._services,
+            "positions": self._positions,
             "plan": self._plan,
             "explain": self._explain,
             "scheduling": self._scheduling,
@@ -100,6 +101,9 @@ class ViewRequests:
     async def _services(self, _params: Params) -> Mapping[str, Any]:
         return self._sides.services.view()
 
+    async def _positions(self, _params: Params) -> Mapping[str, Any]:
+        return self._sides.positions.view()
+
     async def _plan(self, _params: Params) -> Mapping[str, Any]:
         shown = views.plan(self._sides.driver.engine, self._now)
         return {**shown, "actions": [*shown["actions"], *self._sides.islands.plan(self._now)]}
@@ -144,7 +148,8 @@ class ViewRequests:
                 *self._sides.port.checks(),
                 *self._sides.twins.checks(),
                 *access_view.checks(self._sides.access),
-                *self._sides.services.checks(),
+                *self._sides.talk.checks(),
+                *self._sides.positions.checks(),
             ]
             return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])
         except OSError as error:

@@ -15,6 +15,7 @@ from meshsec.core.config.island_settings import IslandLink
 from meshsec.core.config.link_settings import LinkTable
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.page_settings import PageSettings
+from meshsec.core.config.position_settings import PositionSettings
 from meshsec.core.config.radio_settings import RadioSettings
 from meshsec.core.config.routing_settings import RoutingSettings
 from meshsec.core.config.scheduling_settings import SchedulingTable
@@ -206,6 +207,7 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "page": PageSettings,
     "link": IslandLink,
     "service": ServiceTable,
+    "position": PositionSettings,
     "scheduling": SchedulingTable,
     "scheduling.governor": GovernorTable,
     "radio": RadioSettings,

@@ -27,6 +27,7 @@ from meshsec.core.config.networks import (
 )
 from meshsec.core.config.overlay_settings import OverlaySettings
 from meshsec.core.config.page_settings import PageSettings, page_problems
+from meshsec.core.config.position_settings import PositionSettings
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
 from meshsec.core.config.scheduling_settings import Profiles, SchedulingSettings, SchedulingTable, only_stock
@@ -250,6 +251,7 @@ class Document(Struct, frozen=True):
     radio: Annotated[Radios | None, Meta(description="the wireless mesh")] = None
     time: Annotated[TimeSettings | None, Meta(description="the mesh's own time")] = None
     page: Annotated[PageSettings, Meta(description="the page in the browser")] = PageSettings()
+    position: Annotated[PositionSettings, Meta(description="where this node is")] = PositionSettings()
     paths: Annotated[Paths, Meta(description="directories")] = Paths()
 
 
@@ -273,6 +275,7 @@ class Settings:
     time: TimeSettings | None = None
     """``[time]``, where the mesh keeps its own."""
     page: PageSettings = field(default_factory=PageSettings)
+    position: PositionSettings = field(default_factory=PositionSettings)
     links: tuple[InternetLink, ...] = ()
     """The links over the internet; ``routing`` has the interfaces of their paths."""
     services: tuple[Service, ...] = ()
@@ -342,6 +345,7 @@ def decode(
         overlay=found.overlay,
         time=found.time,
         page=found.page,
+        position=found.position,
         links=resolved(found.link, found.gateway.uplink),
         services=tuple(one.service for one in found.service),
     )

@@ -51,6 +51,10 @@ class Logins:
         _add(self._sessions, session, replace(right, until=now + SESSION_SECONDS), now)
         return True
 
+    def is_held(self, session: str, now: float) -> bool:
+        """Return whether a session has not ended, and let it end when it would: looking is no change."""
+        return self._sessions.get(_digest(session), _NONE).until > now
+
     def signer_of(self, session: str) -> str:
         """Return who signs what a session approves; empty: nobody. Ask ``holds`` first."""
         return self._sessions.get(_digest(session), _NONE).signer

@@ -1,0 +1,1 @@
+"""Where this node is, by a receiver that another program reads."""
