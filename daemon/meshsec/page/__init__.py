@@ -68,7 +68,8 @@ def main(config: Path, directory: Path) -> None:
     except (config_file.ConfigError, key_store.KeyStoreError, assets.AssetError, ListenError) as error:
         raise click.ClickException(str(error)) from error
     feed = Feed(Path(settings.paths.view_socket))
-    web = Web(feed, found, clients=settings.access.networks if settings.page.access else None)
+    clients = settings.access.networks if settings.page.access else None
+    web = Web(feed, found, clients=clients, clients_log_in=settings.page.clients_log_in)
     giving = partial(left_listeners.give, Path(settings.paths.page_socket), listeners)
     asyncio.run(_run(feed, Server(_configured(web, card), feed), listeners, giving))
 
