@@ -35,15 +35,14 @@ def login(  # noqa: PLR0913, PLR0917  # one for each option
 
     Whoever opens it first may add and remove peers, and refuse nodes that ask to join, until an hour has passed without
     a change. The second address is for another machine of the mesh, and the third, where clients may log in, for them.
-    No address is printed unless meshsecd itself holds the port, so that no other program on this node can catch the
-    login.
+    No address is printed unless meshsecd itself holds the port, so that no other program can catch the login.
 
     With --approve the login may approve nodes, too. It loads the fleet's key, stays, and signs the card of each node
     that is approved on the page. Nothing is approved once it has ended, by Ctrl-C or with the login.
     """
     if not approve:
         with Client(app.socket) as client:
-            _tell(app, client.call("page_login", _place(app)), qr=qr, as_json=as_json)
+            _tell(app, client.call("page_login", _places(app)), qr=qr, as_json=as_json)
         return
     if as_json:
         raise click.UsageError("--json and --approve cannot be used together")
@@ -53,7 +52,7 @@ def login(  # noqa: PLR0913, PLR0917  # one for each option
     secrecy.keep_private()  # the key stays in memory
     key = options.load_key(directory, passphrase_stdin)
     with Client(app.socket) as client:
-        made = client.call("page_login", {**_place(app), "fleet": fleet.public_key.hex()})
+        made = client.call("page_login", {**_places(app), "fleet": fleet.public_key.hex()})
         _tell(app, made, qr=qr, as_json=False)
         click.echo(f"\nThis login approves nodes for the fleet {fleet.name} while this command runs. Ctrl-C ends it.")
         try:
@@ -65,8 +64,8 @@ def login(  # noqa: PLR0913, PLR0917  # one for each option
 
 
 def _tell(app: App, made: dict[str, Any], *, qr: bool, as_json: bool) -> None:
-    hosts = ["localhost", str(app.card.address), *_for_clients(app)]
-    addresses = [f"http://{_bracketed(host)}:{app.settings.page.port}/#login={made['token']}" for host in hosts]
+    port, token = app.settings.page.port, made["token"]
+    addresses = [f"http://{_bracketed(host)}:{port}/#login={token}" for host in ("localhost", *_addresses(app))]
     if as_json:
         named = dict(zip(("local", "mesh", "clients"), addresses, strict=False))
         print_json({"schema": "meshsec-page-login-1", **named, "seconds": made["seconds"]})
@@ -77,16 +76,15 @@ def _tell(app: App, made: dict[str, Any], *, qr: bool, as_json: bool) -> None:
         click.echo(address)
 
 
-def _place(app: App) -> dict[str, Any]:
-    """Return the parameters that say where the login will be opened."""
-    addresses = ["127.0.0.1", "::1", str(app.card.address), *_for_clients(app)]
-    return {"addresses": addresses, "port": app.settings.page.port}
+def _places(app: App) -> dict[str, object]:
+    """Return where the addresses lead, ``localhost`` by both IP versions."""
+    return {"addresses": ["127.0.0.1", "::1", *_addresses(app)], "port": app.settings.page.port}
 
 
-def _for_clients(app: App) -> list[str]:
-    """Return this node's address for clients that may log in."""
-    settings = app.settings
-    return [str(addresses_of(settings.access.networks)[0].ip)] if settings.page.clients_log_in else []
+def _addresses(app: App) -> list[str]:
+    """Return the node's address in the mesh, and that for clients where they may log in."""
+    access = addresses_of(app.settings.access.networks)[:1] if app.settings.page.clients_log_in else ()
+    return [str(app.card.address), *(str(one.ip) for one in access)]
 
 
 def _bracketed(host: str) -> str:

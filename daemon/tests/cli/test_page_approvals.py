@@ -32,6 +32,7 @@ class Wanting:
     said: list[Mapping[str, Any]] = field(default_factory=list)
     failure: str = ""
     fleet: str = ""
+    places: list[list[str]] = field(default_factory=list)
 
     def answer(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Give the next card; after the last the login has ended."""
@@ -59,6 +60,8 @@ def asked(meshsec: Meshsec, tmp_path: Path, wanting: Wanting) -> Iterator[list[s
 
     async def answer(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         asked.append(method)
+        if method == "page_login":
+            wanting.places.append(params["addresses"])
         if method == "page_wanted":
             return wanting.answer(params)
         if method == "page_login" and "fleet" in params:
@@ -172,7 +175,9 @@ def test_a_qr_code_for_a_phone_has_the_case_of_the_token(meshsec: Meshsec, asked
     assert result.splitlines()[-1].endswith("#login=t0ken")
 
 
-def test_where_clients_may_log_in_their_address_is_printed(meshsec: Meshsec, asked: list[str], tmp_path: Path) -> None:
+def test_where_clients_may_log_in_their_address_is_printed(
+    meshsec: Meshsec, asked: list[str], wanting: Wanting, tmp_path: Path
+) -> None:
     config = tmp_path / "a/meshsec.toml"
     radio = '{ interface = "wlan9", ssid = "valley", frequency = 5180, security = "sae" }'
     access = f'[access]\nnetworks = ["fd12::/64", "10.130.0.0/16"]\nradio = {radio}\n'
@@ -180,3 +185,4 @@ def test_where_clients_may_log_in_their_address_is_printed(meshsec: Meshsec, ask
     view = json.loads(meshsec("page", "login", "--json").output)
     jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(view)
     assert view["clients"] == "http://[fd12::1]:8269/#login=t0ken"
+    assert wanting.places[0][-1] == "fd12::1", "meshsecd is asked whether the page listens there"
