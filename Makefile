@@ -40,7 +40,7 @@ STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
 .PHONY: help setup build programs page check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
-	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
+	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-dissect kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -209,6 +209,10 @@ baseline: setup ## compare the figures of build/bench with rt/baselines (python 
 
 kernel-check: setup ## report what a kernel lacks, and why it is needed (CONFIG=path, else the running kernel; JSON=1)
 	@PYTHONPATH=kernel-config $(BIN)/python -m kernelconfig check $(if $(JSON),--json) $(if $(CONFIG),'$(CONFIG)')
+
+kernel-dissect: setup ## show what drivers ask of the kernel, and which options they lack (MODULES="A.ko B.ko.xz"; KERNEL=dir; SHOW="--compare", "--json", ...)
+	@test -n '$(MODULES)' || { echo 'kernel-dissect: no module named; name files: MODULES="$$(modinfo -F filename b43)"' >&2; exit 2; }
+	@PYTHONPATH=kernel-config $(BIN)/python -m kernelconfig dissect $(SHOW) $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(CONFIG),--config '$(CONFIG)') $(MODULES)
 
 kernel-config: setup ## merge our fragments onto Debian's RT configuration (ARCH=amd64 or arm64)
 	@kernel-config/build config $(ARCH)

@@ -1,4 +1,4 @@
-"""`python -m kernelconfig`: the commands behind `make kernel-check` and `make kernel-config`.
+"""`python -m kernelconfig`: the commands behind `make kernel-check`, `make kernel-config` and `make kernel-dissect`.
 
 Exit status: 0 everything required is there (or every symbol took), 1 not, 2 wrong usage or an unusable file.
 """
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from kernelconfig import files, report
 from kernelconfig.dependencies import Entry, selectors, unmet
+from kernelconfig.dissect import commands
 from kernelconfig.fragments import Setting, union
 from kernelconfig.syntax import ConfigSyntaxError, Configuration, written
 from kernelconfig.verdict import judge
@@ -32,7 +33,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands)
 def main() -> None:
-    """What meshsec needs of a kernel's configuration."""
+    """What meshsec needs of a kernel's configuration, and what a driver asks of the kernel."""
 
 
 @main.command()
@@ -86,6 +87,9 @@ def _cause(symbol: str, value: str, definitions: Iterable[Entry], configuration:
         return f"unmet: {'; '.join(conditions)}"
     return "its own conditions are met: another line or a condition elsewhere changes it (`make menuconfig`, search: /)"
 
+
+main.add_command(commands.dissect)
+main.add_command(commands.ran)
 
 if __name__ == "__main__":
     main(prog_name="kernelconfig")

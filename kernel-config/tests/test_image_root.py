@@ -73,7 +73,7 @@ def test_every_unit_of_the_target_is_enabled() -> None:
 def test_an_access_point_has_its_programs_and_its_units_are_enabled() -> None:
     assert {"hostapd", "dnsmasq-base", "wireless-regdb"} <= set(root.PACKAGES)
     preset = (FILES / "usr/lib/systemd/system-preset/10-vehicle.preset").read_text(encoding="ascii").splitlines()
-    for name in ("meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd"):
+    for name in ("meshsec-clients", "meshsec-dns-sd", "meshsec-dnsmasq", "meshsec-hostapd"):
         assert f"enable {name}.service" in preset
         assert (root.REPOSITORY / f"daemon/systemd/{name}.service").is_file()
     assert "enable hostapd.service" not in preset

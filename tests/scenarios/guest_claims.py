@@ -97,6 +97,7 @@ MORE = (
     "scenarios/radio/test_meshsec_radio.py::test_what_cannot_be_is_refused_with_its_fix_and_nothing_is_changed",
     "scenarios/radio/test_access_point.py",
     "scenarios/radio/test_shared_radio.py",
+    "scenarios/radio/test_driver_functions.py",
     "attacks/test_radio_user_data.py",
     "attacks/test_radio_frames.py",
     "attacks/test_radio_floods.py",

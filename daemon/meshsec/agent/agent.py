@@ -18,6 +18,7 @@ from typing import Any
 from meshsec.adapters.ike import client
 from meshsec.adapters.kernel import netlink, xfrm
 from meshsec.adapters.sockets.control import VIEW_GROUP, ControlServer
+from meshsec.adapters.sockets.listeners import Keeper
 from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
 from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.requests import Requests
@@ -42,10 +43,11 @@ from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
+from meshsec.agent.sides.offered import OfferedFile
 from meshsec.agent.sides.overlay import OverlaySide
 from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
-from meshsec.agent.sides.services import ServicesSide
+from meshsec.agent.sides.services import ServicesSide, Takers
 from meshsec.agent.sides.surroundings import Around
 from meshsec.agent.sides.trust import Trust
 from meshsec.agent.sides.twins import TwinsSide
@@ -153,11 +155,12 @@ class Agent:
             networks,
             Uses(self.routing.announce, self.driver.post, self.driver.rules_in_force),
         )
+        self.offered = OfferedFile(Path(settings.paths.services))
         self.services = ServicesSide(
             card.address,
             settings.services,
             engine.known,
-            self.names.of_peer,
+            Takers(self.names.of_peer, self.offered.follow),
             serves=bool(settings.access.networks),
         )
         self.access = AccessSide(
@@ -177,7 +180,8 @@ class Agent:
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
-        self._page = PageRequests(self._answer, asyncio.get_running_loop().time)
+        self._page = PageRequests(self._answer, asyncio.get_running_loop().time, lambda: self._keeper.places)
+        self._keeper = Keeper(Path(settings.paths.page_socket), self._page.end_all)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self._view = ControlServer(Path(settings.paths.view_socket), self._page.answer, VIEW_GROUP)
         self._publish = _publisher(self._control, self._view)
@@ -234,6 +238,7 @@ class Agent:
         await self._control.start()
         try:
             await self._view.start()
+            self._keeper.start()
             self.scheduling.start()
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -259,6 +264,8 @@ class Agent:
                 tasks.create_task(self.access.run())
                 tasks.create_task(self.services.run())
                 tasks.create_task(self.services.client_names.run())
+                if self.access.enabled:
+                    tasks.create_task(self.offered.run())
                 tasks.create_task(self.islands.run())
                 tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())
@@ -279,6 +286,7 @@ class Agent:
             self._notifier.close()
             self.driver.close()
             self.scheduling.close()
+            self._keeper.close()
             await self._view.close()
             await self._control.close()
 

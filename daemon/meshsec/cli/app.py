@@ -49,6 +49,7 @@ COMMANDS = {
     "export": "export:export",
     "import": "importing:import_",
     "hosts": "hosts:hosts",
+    "dns-sd": "dns_sd:dns_sd",
     "help": "topics:help_",
     "version": "version:version",
 }

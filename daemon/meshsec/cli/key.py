@@ -129,8 +129,13 @@ def behind(peers: Iterable[dict[str, Any]]) -> list[str]:
 
 def draw(text: str) -> None:
     """Draw a card as a QR code: upper case, for which QR has a denser alphabet."""
+    draw_text(text.replace(" ", "").upper())
+
+
+def draw_text(text: str) -> None:
+    """Draw a text as a QR code."""
     import sys  # noqa: PLC0415
 
     import segno  # noqa: PLC0415 - only here
 
-    segno.make_qr(text.replace(" ", "").upper(), error="m").terminal(out=sys.stdout, compact=True)
+    segno.make_qr(text, error="m").terminal(out=sys.stdout, compact=True)

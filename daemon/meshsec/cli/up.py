@@ -161,12 +161,13 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | bytes | None) -
     if isinstance(fleet, bytes):
         click.echo(
             f"\n{app.card.name} looks for the fleet over the mesh, and asks it. Its operator approves the node by its "
-            "six words above."
+            "six words above, or by a photo of the QR code on the page (`meshsec page login --approve`)."
         )
     elif fleet:
         click.echo(
             f"\n{app.card.name} asks the fleet {fleet.name} over the mesh. Its operator approves the node by its six "
-            f"words above.\nThe fleet's own six words: {spoken(fleet)}"
+            "words above, or by a photo of the QR code on the page (`meshsec page login --approve`).\n"
+            f"The fleet's own six words: {spoken(fleet)}"
         )
     click.echo(
         "\nNext:\n"

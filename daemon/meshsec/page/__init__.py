@@ -4,13 +4,15 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 import uvicorn
 
 from meshsec.adapters.files import config_file, key_store
+from meshsec.adapters.sockets import listeners as left_listeners
 from meshsec.adapters.sockets.notify import Notifier
 from meshsec.core.access.shared_address import addresses_of
 from meshsec.core.config.settings import Settings
@@ -26,6 +28,8 @@ ASSETS = Path("/usr/share/meshsec/page")
 _FREEBIND = {4: (socket.IPPROTO_IP, 15), 6: (socket.IPPROTO_IPV6, 78)}
 """IP_FREEBIND and IPV6_FREEBIND (ip(7), ipv6(7)): meshsecd may assign the address later."""
 _LOCAL = ("127.0.0.1", "::1")
+BACKLOG = 128
+"""Connections that wait to be accepted, also while this process is restarted."""
 
 
 class ListenError(Exception):
@@ -60,12 +64,14 @@ def main(config: Path, directory: Path) -> None:
         settings = config_file.load(config)
         card = make_card(settings.node.name, key_store.load_public(Path(settings.paths.key)), settings.node.ipv4)
         found = assets.load(directory)
-        listeners = [_listener(one, settings.page.port) for one in addresses(settings, card)]
+        listeners = _listeners(Path(settings.paths.page_socket), list(addresses(settings, card)), settings.page.port)
     except (config_file.ConfigError, key_store.KeyStoreError, assets.AssetError, ListenError) as error:
         raise click.ClickException(str(error)) from error
     feed = Feed(Path(settings.paths.view_socket))
-    web = Web(feed, found, clients=settings.access.networks if settings.page.access else None)
-    asyncio.run(_run(feed, Server(_configured(web, card), feed), listeners))
+    clients = settings.access.networks if settings.page.access else None
+    web = Web(feed, found, clients=clients, clients_log_in=settings.page.clients_log_in)
+    giving = partial(left_listeners.give, Path(settings.paths.page_socket), listeners)
+    asyncio.run(_run(feed, Server(_configured(web, card), feed), listeners, giving))
 
 
 def addresses(settings: Settings, card: Card) -> Iterator[str]:
@@ -76,6 +82,16 @@ def addresses(settings: Settings, card: Card) -> Iterator[str]:
         yield from (str(one.ip) for one in addresses_of(settings.access.networks))
 
 
+def _listeners(keeper: Path, wanted: Sequence[str], port: int) -> list[socket.socket]:
+    """Return a listening socket for each address: that of the process before, if meshsecd holds it, or a new one."""
+    kept = {left_listeners.place(one): one for one in left_listeners.left(keeper)}
+    places = [(one, port) for one in wanted]
+    found = [kept.pop(one) if one in kept else _listener(*one) for one in places]
+    for one in kept.values():
+        one.close()
+    return found
+
+
 def _listener(address: str, port: int) -> socket.socket:
     version = 6 if ":" in address else 4
     listener = socket.socket(socket.AF_INET6 if version == 6 else socket.AF_INET, socket.SOCK_STREAM)
@@ -83,9 +99,12 @@ def _listener(address: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(*_FREEBIND[version], 1)
         listener.bind((address, port))
+        listener.listen(BACKLOG)  # At once: until then somebody else might bind the port, too, and listen first.
     except OSError as error:
         listener.close()
-        raise ListenError(f"{address} port {port}: {error.strerror}; [page] port chooses another one") from error
+        raise ListenError(
+            f"{address} port {port}: {error.strerror}; `ss -ltnp 'sport = :{port}'` shows who listens there"
+        ) from error
     return listener
 
 
@@ -104,12 +123,18 @@ def _configured(web: Web, card: Card) -> uvicorn.Config:
     )
 
 
-async def _run(feed: Feed, server: uvicorn.Server, listeners: list[socket.socket]) -> None:
+async def _run(
+    feed: Feed,
+    server: uvicorn.Server,
+    listeners: list[socket.socket],
+    giving: Callable[[], Coroutine[None, None, None]],
+) -> None:
     """Serve until a signal. A feed that fails ends the process, so that the service manager starts another."""
     async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(feed.run())
+        following = [tasks.create_task(one) for one in (feed.run(), giving())]
         await server.serve(listeners)
-        following.cancel()
+        for one in following:
+            one.cancel()
 
 
 class Server(uvicorn.Server):

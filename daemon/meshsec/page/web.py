@@ -57,9 +57,20 @@ class RefusedError(Exception):
 class Web:
     """The routes."""
 
-    def __init__(self, feed: Feed, assets: Mapping[str, Asset], *, clients: Sequence[Network] | None = None) -> None:
-        """``clients``: the networks of this node's clients, where not only peers see the page; None: peers alone do."""
+    def __init__(
+        self,
+        feed: Feed,
+        assets: Mapping[str, Asset],
+        *,
+        clients: Sequence[Network] | None = None,
+        clients_log_in: bool = False,
+    ) -> None:
+        """``clients``: the networks of this node's clients, where not only peers see the page; None: peers alone do.
+
+        ``clients_log_in``: whether clients that are at this node itself may log in (ADR 0081).
+        """
         self._feed = feed
+        self._clients_log_in = clients_log_in
         self._clients = clients
         self._assets = assets
         self._streams = 0
@@ -86,6 +97,9 @@ class Web:
         if self._clients is None:
             return False
         return self._feed.is_behind(address) or any(within(address, network) for network in self._clients)
+
+    def _may_log_in(self, address: str) -> bool:
+        return self._feed.is_protected(address) or (self._clients_log_in and self._feed.is_own_client(address))
 
     async def _asset(self, asset: Asset, request: Request) -> Response:
         headers = {"ETag": asset.etag, "Cache-Control": "no-cache"}
@@ -145,7 +159,7 @@ class Web:
     async def _body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON object that a request carries. Raises RefusedError."""
         _admit(self._changing, request)
-        if request.client is None or not self._feed.is_protected(request.client.host):
+        if request.client is None or not self._may_log_in(request.client.host):
             message = "from here the page only shows: no SA protects the packets on their whole way"
             raise RefusedError(403, "read_only", message)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":

@@ -63,12 +63,13 @@ export function Clients({ document }: { document: Document }) {
       </p>
       <Problems problems={[...problems, ...refused.map((one) => `Refused, ${one.count} times: ${one.mac}: ${one.reason}`)]} />
       {clients.length > 0 && (
-        <Table caption="Clients" columns={["Client", "At", "Addresses"]}>
+        <Table caption="Clients" columns={["Client", "Name", "At", "Addresses"]}>
           {clients.map((client) => (
             <tr>
               <th scope="row">
                 <code>{client.mac}</code>
               </th>
+              <td>{client.name ?? "–"}</td>
               <td>{client.node ?? "here"}</td>
               <td>
                 <code>{client.addresses.join(", ")}</code>

@@ -34,6 +34,23 @@ export interface Check {
   mend: string;
 }
 
+/** A node that asks to join a fleet. */
+export interface Request {
+  fleet: string;
+  fleet_key: string;
+  name: string;
+  address: string;
+  fingerprint: string;
+  words: string[];
+  networks: string[];
+  /** The neighbour through which it asks; missing: it is this node itself. */
+  via?: string;
+  /** Address of another node with the same name. */
+  namesake?: string;
+  /** Seconds of the wall clock. */
+  since?: number;
+}
+
 export interface Network {
   network: string;
   by: string;
@@ -54,6 +71,8 @@ export interface Event {
 
 export interface Client {
   mac: string;
+  /** What it is called here; missing: nothing. */
+  name?: string | null;
   addresses: string[];
   here: boolean;
   node?: string | null;
@@ -66,6 +85,7 @@ export interface Service {
   protocol: "tcp" | "udp";
   port: number;
   description: string;
+  url?: string | null;
 }
 
 export interface Graph {
@@ -87,6 +107,8 @@ export interface Document {
   rules_stand?: boolean;
   problems?: string[];
   peers?: Record<string, Peer>;
+  /** By the fleet's and the node's key. */
+  requests?: Record<string, Request>;
   networks?: Network[];
   own_networks?: string[];
   links?: { peer: string; up: boolean; problems: string[] }[];

@@ -9,6 +9,7 @@ import { Change } from "./change";
 import type { Document } from "./document";
 import { type Following, follow } from "./follow";
 import { Health } from "./health";
+import { Requests } from "./join";
 import { followAddress, logInByAddress } from "./login";
 import { Mesh } from "./mesh";
 import { State } from "./parts";
@@ -54,6 +55,7 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
   return (
     <>
       <Health document={shown} />
+      <Requests requests={shown.requests ?? {}} />
       {graph && node && <Mesh graph={graph} own={node.name} chosen={chosen} choose={choose} />}
       {peer && <Explanation peer={peer} />}
       <Peers peers={peers} chosen={chosen} choose={choose} />

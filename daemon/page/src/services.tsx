@@ -19,7 +19,7 @@ export function Services({ document }: { document: Document }) {
               <td>{one.node}</td>
               <td>
                 <code>
-                  {place(one)}/{one.protocol}
+                  [{one.address}]:{one.port}/{one.protocol}
                 </code>
               </td>
               <td>{one.description || "–"}</td>
@@ -33,26 +33,12 @@ export function Services({ document }: { document: Document }) {
   );
 }
 
-/** The name, as a link where a browser can open the service. */
+/** The name, as a link where a browser or a player can open the service. */
 function Name({ service }: { service: Service }) {
-  const scheme = schemeOf(service);
-  if (!scheme) return <>{service.name}</>;
+  if (!service.url) return <>{service.name}</>;
   return (
-    <a href={`${scheme}://${place(service)}/`} target="_blank" rel="noopener noreferrer">
+    <a href={service.url} target="_blank" rel="noopener noreferrer">
       {service.name}
     </a>
   );
-}
-
-/** Return the address, which is the same for everybody. A node's name is what each other node calls it. */
-function place(service: Service): string {
-  return `[${service.address}]:${service.port}`;
-}
-
-/** Return by what a browser opens a service, judged by its name and by the ports that web servers use. */
-function schemeOf({ name, protocol, port }: Service): "http" | "https" | undefined {
-  if (protocol !== "tcp") return undefined;
-  if (name.startsWith("https") || port === 443 || port === 8443) return "https";
-  const isWeb = /^(http|web|www)/.test(name) || port === 80 || port === 3000 || port === 5000;
-  return isWeb || (port >= 8000 && port < 9000) ? "http" : undefined;
 }

@@ -80,7 +80,11 @@ def test_a_peer_is_told_until_it_answers_and_then_nothing_is_sent() -> None:
         assert await world.told() == [(N2, 0, 0)], "that there are none may be news"
         assert await world.told(AGAIN_SOON - 0.1) == []
         assert await world.told(0.1) == [(N2, 0, 0)]
-        assert await world.told(AGAIN) == [(N2, 0, 0)]
+        for times in range(1, 9):
+            assert await world.told(min(AGAIN, AGAIN_SOON * 2**times) - 0.1) == []
+            assert await world.told(0.1) == [(N2, 0, 0)]
+        for _ in range(1100):  # a day
+            assert await world.told(AGAIN) == [(N2, 0, 0)]
         world.answer(7)
         world.answer(0, epoch=(world.talk._epoch + 1) % 2**32)
         assert await world.told(AGAIN) == [(N2, 0, 0)], "that was the answer to something else"
@@ -130,6 +134,11 @@ def test_who_asks_is_told_again_but_not_while_it_is_being_told() -> None:
         assert await world.told() == [], "n3 is not in reach"
         world.talk.asked(N2)
         assert await world.told() == [(N2, 1, 0)]
+        for _ in portions(MANY, 0, 0):
+            await world.told(APART)
+        assert await world.told(APART) == []
+        world.talk.repeat([N2, N3])
+        assert await world.told() != [], "a route has come back"
         world.talk.follow(frozenset())
         assert await world.told(AGAIN) == []
 

@@ -23,7 +23,8 @@ class Node:
     def __init__(self) -> None:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.now = 0.0
-        self.page = PageRequests(self.answer, lambda: self.now)
+        self.places = {("127.0.0.1", 8269), ("fc00::1", 8269)}
+        self.page = PageRequests(self.answer, lambda: self.now, lambda: self.places)
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         self.asked.append((method, params))
@@ -33,11 +34,12 @@ class Node:
         """Ask as the page's process does."""
         return asyncio.run(self.page.answer(method, params))
 
-    def command(self, method: str) -> Mapping[str, Any]:
+    def command(self, method: str, **params: object) -> Mapping[str, Any]:
         """Ask as the command line does."""
 
         async def asked() -> Mapping[str, Any]:
-            return await self.page.methods[method]({})
+            given = {"addresses": ["127.0.0.1", "fc00:0::1"], "port": 8269} | params
+            return await self.page.methods[method](given)
 
         return asyncio.run(asked())
 
@@ -72,6 +74,11 @@ def test_what_only_reports_is_answered(node: Node, method: str) -> None:
         ("drift", {}),
         ("page_login", {}),
         ("page_logout", {}),
+        ("page_wanted", {"signer": "x"}),
+        ("join_approve", {"signed": "x"}),
+        ("join_refuse", {"fingerprint": "x"}),
+        ("join_requests", {"x": "y"}),
+        ("card_read", {"card": "x"}),
         ("nonsense", {}),
     ],
 )
@@ -89,7 +96,7 @@ def test_a_login_may_make_these_changes(node: Node, method: str) -> None:
     assert node.asked == [(method, {"name": "boat", "card": "x"})]
 
 
-@pytest.mark.parametrize("method", ["mode", "peer_revoke", "gateway", "reload", "page_login", "change"])
+@pytest.mark.parametrize("method", ["mode", "peer_revoke", "gateway", "reload", "page_login", "page_wanted", "change"])
 def test_a_login_may_make_no_other_change(node: Node, method: str) -> None:
     session = node.log_in()
     with pytest.raises(ControlError, match="cannot be done here"):
@@ -148,3 +155,35 @@ def test_tokens_and_sessions_are_long_and_never_the_same(node: Node) -> None:
     secrets = [node.command("page_login")["token"] for _ in range(5)] + [node.log_in() for _ in range(5)]
     assert len(set(secrets)) == len(secrets)
     assert min(map(len, secrets)) >= 32
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        ({"addresses": ["127.0.0.1", "::1"]}, "::1 port 8269"),
+        ({"port": 8270}, "127.0.0.1, fc00::1 port 8270"),
+        ({"port": None}, "127.0.0.1, fc00::1"),
+    ],
+)
+def test_no_login_is_made_where_somebody_else_may_listen(node: Node, params: dict[str, object], named: str) -> None:
+    with pytest.raises(ControlError, match="systemctl restart meshsec-page") as refused:
+        node.command("page_login", **params)
+    assert refused.value.code == "refused"
+    assert named in str(refused.value)
+    assert "ss -ltnp" in str(refused.value)
+
+
+@pytest.mark.parametrize("addresses", [None, [], "127.0.0.1", ["localhost"], [{}]])
+def test_where_the_page_is_to_be_must_be_said(node: Node, addresses: object) -> None:
+    with pytest.raises(ControlError) as refused:
+        node.command("page_login", addresses=addresses)
+    assert refused.value.code == "bad_params"
+
+
+def test_when_the_ports_are_given_up_all_logins_end(node: Node) -> None:
+    session, token = node.log_in(), node.command("page_login")["token"]
+    assert node.page.end_all() == 1
+    with pytest.raises(ControlError, match="nobody is logged in"):
+        node.look("change", session=session, method="peer_remove", params={"name": "boat"})
+    with pytest.raises(ControlError, match="too old"):
+        node.look("login", token=token)

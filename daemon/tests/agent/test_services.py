@@ -9,8 +9,9 @@ import pytest
 
 from core.world import Driver, card, ike_sa, route
 from meshsec.agent.sides import services as module
-from meshsec.agent.sides.services import ServicesSide
+from meshsec.agent.sides.services import ServicesSide, Takers
 from meshsec.core.channels.events import RoutesReset, SasObserved
+from meshsec.core.formats.dns_sd import Offered
 from meshsec.core.services import services
 from meshsec.core.services.client_names import Taken, portions
 from meshsec.core.services.services import Offer, Protocol, Service
@@ -34,15 +35,22 @@ class Socket:
 
 
 def made(own: IPv6Address, driver: Driver) -> ServicesSide:
-    return ServicesSide(own, [OURS], driver.engine.known, lambda _peer, _names: None, serves=False)
+    return ServicesSide(
+        own, [OURS], driver.engine.known, Takers(lambda _peer, _names: None, lambda _all: None), serves=False
+    )
 
 
 def test_a_peer_says_that_it_has_no_clients_and_who_asks_is_told_what_they_are_called() -> None:
     def work(world: World) -> None:
         named: list[object] = []
+        found: list[object] = []
         cam = (ClientName("cam", (IPv4Address("10.130.0.5"),)),)
         side = world.side = ServicesSide(
-            card(1).address, [], world.driver.engine.known, lambda _peer, names: named.append(names), serves=True
+            card(1).address,
+            [],
+            world.driver.engine.known,
+            Takers(lambda _peer, names: named.append(names), lambda offered: found.append([*offered])),
+            serves=True,
         )
         side._socket = world.socket  # type: ignore[assignment]
         world.reach()
@@ -58,8 +66,13 @@ def test_a_peer_says_that_it_has_no_clients_and_who_asks_is_told_what_they_are_c
         assert side.client_names._tellings == {}
         side._received(N2, services.encode(services.offer([], asks=False)))
         assert side.client_names._tellings == {}
-        side._received(N2, services.encode(services.offer([], asks=True)))
+        assert found[-1] == []
+        side._received(N2, services.encode(services.offer([THEIRS], asks=True)))
+        assert found[-1] == [Offered("n2", THEIRS)]
         assert set(side.client_names._tellings) == {N2}
+        world.driver.tell(SasObserved("n2", ()))
+        side.follow()
+        assert found[-1] == [], "n2 is not in reach"
 
     inside(work)
 
@@ -112,6 +125,23 @@ def test_a_peer_that_comes_into_reach_is_told_and_asked_and_answers_are_kept() -
         world.hear(N2, asks=True)
         assert world.sent() == [(N2, False)]
         assert world.shown() == [("n1", "wiki")], "it offers nothing any more"
+
+    inside(work)
+
+
+def test_who_has_not_answered_is_asked_when_a_route_comes_back() -> None:
+    def work(world: World) -> None:
+        world.reach()
+        world.sent()
+        reached = route(2)
+        for answers in (False, True):
+            world.driver.tell(RoutesReset({}))
+            world.side.follow()
+            assert N2 in world.side._reached, "its SA is kept for a while"
+            world.driver.tell(RoutesReset({reached.destination: reached}))
+            world.side.follow()
+            assert world.sent() == ([] if answers else [(N2, True)])
+            world.hear(N2)
 
     inside(work)
 
@@ -191,7 +221,7 @@ def test_who_does_not_answer_is_asked_for_ever_and_nobody_else(monkeypatch: pyte
 
 
 def test_who_has_not_answered_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GREET_AGAIN", 0.01)
+    monkeypatch.setattr(module, "GREET_AGAIN", (0.01,))
 
     async def run(*, answers: bool) -> list[tuple[IPv6Address, bool]]:
         world = World()

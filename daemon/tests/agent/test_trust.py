@@ -188,7 +188,7 @@ def test_a_card_is_parsed_once_from_the_request_to_the_rules(tmp_path: Path, mon
         return parsed[-1]
 
     monkeypatch.setattr(cards, "parse", counted)
-    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)), PageRequests(unasked, float))
+    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)), PageRequests(unasked, float, set))
     asyncio.run(requests.answer("peer_add", {"name": "boat", "card": VECTORS[4]["card"]}))
     (event,) = store.events
     assert isinstance(event, PeerSet)
@@ -199,7 +199,7 @@ def test_a_card_is_parsed_once_from_the_request_to_the_rules(tmp_path: Path, mon
 def test_adding_a_card_reports_others_with_its_name(store: Store) -> None:
     store.reload()
     named_boat = cards.render(replace(TRUCK, name="boat"))
-    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)), PageRequests(unasked, float))
+    requests = Requests(cast("Sides", SimpleNamespace(trust=store.trust)), PageRequests(unasked, float, set))
     asyncio.run(requests.answer("peer_add", {"name": "boat", "card": VECTORS[4]["card"]}))
     answer = asyncio.run(requests.answer("peer_add", {"name": "truck", "card": named_boat}))
     assert answer["namesakes"] == ["boat"]

@@ -26,7 +26,7 @@ from meshsec.core.bench.pictures import pictures
 from meshsec.core.bench.record import Record, Taken
 
 Meshsec = Callable[..., Result]
-SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-bench-1.json"
+SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-measurement-1.json"
 
 
 def valid(text: str) -> Any:
@@ -114,7 +114,7 @@ def test_an_interruption_keeps_what_was_measured(tmp_path: Path) -> None:
     assert "interrupted; the figures are those of" in said
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "meshsec-bench-1"}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "meshsec-measurement-1"}'])
 def test_a_file_that_is_no_record_is_refused_and_stays(meshsec: Meshsec, tmp_path: Path, content: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(content)

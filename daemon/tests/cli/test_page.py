@@ -10,6 +10,7 @@ import pytest
 from click.testing import Result
 
 from cli.answering import answering
+from meshsec.adapters.sockets.control import ControlError
 
 Meshsec = Callable[..., Result]
 SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-page-login-1.json"
@@ -34,6 +35,21 @@ def test_login_prints_an_address_for_this_machine_and_one_for_the_mesh(meshsec: 
     assert mesh.startswith("http://[fc")
     assert mesh.endswith("]:8269/#login=t0ken")
     assert asked == ["page_login"]
+
+
+def test_the_login_is_asked_for_the_places_at_which_it_will_be_opened(meshsec: Meshsec, tmp_path: Path) -> None:
+    given: list[Mapping[str, Any]] = []
+
+    def answer(_method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        given.append(params)
+        raise ControlError("refused", "somebody else may listen: for the test")
+
+    with answering(tmp_path / "a/run/control.sock", answer):
+        result = meshsec("page", "login")
+    assert (result.exit_code, result.stdout) == (1, ""), "nothing to open is printed"
+    assert "somebody else may listen" in result.stderr
+    address = json.loads(meshsec("key", "show", "--json").output)["address"]
+    assert given == [{"addresses": ["127.0.0.1", "::1", address], "port": 8269}]
 
 
 def test_its_json_is_what_the_schema_says(meshsec: Meshsec, asked: list[str]) -> None:

@@ -46,7 +46,12 @@ def test_a_node_answers_where_an_ip_version_of_its_clients_has_no_resolver() -> 
 
 def test_nodes_have_names_that_nobody_else_gives_and_clients_have_theirs_below_this_nodes() -> None:
     found = lines(AccessSettings(BOTH))
-    assert {"hostsdir=/run/meshsec/names", "local=/mesh/", "local=/c.f.ip6.arpa/"} < set(found)
+    assert {
+        "hostsdir=/run/meshsec/names",
+        "local=/mesh/",
+        "local=/c.f.ip6.arpa/",
+        "server=/_tcp.mesh/127.0.0.1#717",
+    } < set(found)
     assert "dhcp-ignore-names" in found, "meshsecd writes them"
     assert {"dhcp-option=option:domain-name,mesh", "dhcp-option=option6:domain-search,mesh"} < set(found)
 

@@ -45,7 +45,7 @@ def test_figures_are_in_order_and_within_the_samples(samples: list[float]) -> No
 
 def test_a_run_that_ended_early_goes_on_where_it_was() -> None:
     old = record()
-    new = continued(old.document("meshsec bench crypto"), "crypto", {"rounds": 2})
+    new = continued(old.document("meshsec bench crypto"), record())
     assert (new.steps, new.cells, new.about) == (3, old.cells, old.about)
     new.take(Taken({"algorithm": "b", "bytes": 50}, "Mbit/s", [2.0]))
     assert list(new.cells[1].samples) == [1.0, 2.0]
@@ -65,10 +65,10 @@ def test_a_run_that_ended_early_goes_on_where_it_was() -> None:
 )
 def test_another_run_is_not_gone_on_with(change: dict[str, object], said: str) -> None:
     with pytest.raises(RecordError, match=said):
-        continued({**record().document(""), **change}, "crypto", {"rounds": 2})
+        continued({**record().document(""), **change}, record())
 
 
-@pytest.mark.parametrize("document", [None, [], "x", {}, {"schema": "meshsec-bench-1"}])
+@pytest.mark.parametrize("document", [None, [], "x", {}, {"schema": "meshsec-measurement-1"}])
 def test_what_is_no_record_is_refused(document: object) -> None:
     with pytest.raises(RecordError, match="no record"):
-        continued(document, "crypto", {})
+        continued(document, record())

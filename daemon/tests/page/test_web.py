@@ -266,6 +266,21 @@ def test_who_is_no_peer_cannot_log_in_where_he_may_look(tmp_path: Path, monkeypa
     serve(tmp_path, scenario, clients=[ip_network("127.0.0.0/30")])
 
 
+@pytest.mark.parametrize(("allowed", "here", "status"), [(True, True, 200), (True, False, 403), (False, True, 403)])
+def test_a_client_logs_in_where_the_configuration_allows_it_and_he_is_at_this_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool, here: bool, status: int
+) -> None:
+    monkeypatch.setattr(document, "is_protected", lambda _, address: address != "127.0.0.1")
+
+    async def scenario(served: Served) -> None:
+        client = {"mac": "02:00:00:00:00:01", "addresses": ["127.0.0.1"], "here": here, "node": None}
+        served.meshsecd.answers["clients"]["clients"] = [client]
+        await served.document()
+        assert (await served.ask("/api/login", method="POST", body={"token": "good"})).status == status
+
+    serve(tmp_path, scenario, clients=[ip_network("127.0.0.0/30")], clients_log_in=allowed)
+
+
 def test_who_is_neither_a_client_nor_behind_a_node_sees_nothing_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,9 @@ class Daemons:
         if options.access:
             self._by_kind["clients"] = self._daemon("clients", [*_meshsecd(options, config), "--hear-clients"])
             self._by_kind["dnsmasq"] = self._dnsmasq(export("dnsmasq"))
+            (self._sockets / "services").mkdir(exist_ok=True)
+            argv = [programs.meshsec(), "dns-sd", "--offered", str(self._sockets / "services/offered")]
+            self._by_kind["dns-sd"] = self._daemon("dns-sd", [*argv, "--dnsmasq", programs.dnsmasq()])
 
     @property
     def beside_dnsmasq(self) -> Path:

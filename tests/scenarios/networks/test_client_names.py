@@ -14,11 +14,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from scapy.layers.dns import DNS, DNSQR
 
 from meshsec.core.services.services import PORT
 from tests.lab.basics import programs
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
+from tests.lab.net import traffic
 from tests.lab.net.namespaces import within
 from tests.lab.net.packets import Kind
 from tests.lab.node.node import Node
@@ -33,6 +35,8 @@ NETWORKS = {
     "c": ("10.131.0.0/16", "fd12:3456:789a:2::/64"),
 }
 SERVERS = {"a": ("10.130.0.1", "fd12:3456:789a:1::1"), "c": ("10.131.0.1", "fd12:3456:789a:2::1")}
+OFFERED = '\n[[service]]\nname = "wiki"\nport = 80\n[[service]]\nname = "clock"\nport = 123\nprotocol = "udp"\n'
+"""What c offers."""
 COLUMNS = 80
 SECONDS = 20.0
 """Time until a name is known everywhere."""
@@ -106,6 +110,8 @@ def running(root: Path) -> Iterator[World]:
     }
     with Lab("names", [("a", "c")]) as lab, ExitStack() as stack:
         lab.set_up(at)
+        with lab["c"].config.open("a", encoding="utf-8") as file:
+            file.write(OFFERED)
         printer, phone = Station.create(lab, 1, "a"), Station.create(lab, 2, "c")
         lab["a"].install_card(lab["c"])
         lab["c"].install_card(lab["a"])
@@ -184,6 +190,61 @@ def test_no_look_up_sends_a_byte_into_the_mesh(world: World) -> None:
     assert on_the_air(world, lambda: [world.everywhere(one) for one in known]) == 0
     unknown = ["unknown.mesh", "unknown.c.mesh", "c", "fc00::1", "10.130.99.99", "fd12:3456:789a:2::99"]
     assert on_the_air(world, lambda: [world.asked(world.printer, one) for one in unknown]) == 0
+
+
+def records(world: World, name: str, kind: str) -> set[str]:
+    """Return what the printer is told at a, as scapy reads it."""
+    question = bytes(DNS(id=7, rd=1, qd=DNSQR(qname=name, qtype=kind)))
+    with traffic.udp_socket(*world.printer.end(4)) as asking:
+        asking.settimeout(3)
+        asking.sendto(question, (SERVERS["a"][0], 53))
+        try:
+            answer = DNS(asking.recv(4096))
+        except TimeoutError:
+            return {"no answer"}
+    found = [one for one in answer.an or () if one.type == answer.qd[0].qtype]
+    if kind == "SRV":
+        return {f"{one.target.decode()}:{one.port}" for one in found}
+    return {(b"".join(one.rdata) if kind == "TXT" else one.rdata).decode() for one in found}
+
+
+def browse(world: World) -> None:
+    """Find services as RFC 6763 says in sections 4, 9 and 11."""
+    wiki, clock = "wiki on c._http._tcp.mesh.", "clock on c._ntp._udp.mesh."
+    for kind in ("b", "lb"):
+        assert records(world, f"{kind}._dns-sd._udp.mesh", "PTR") == {"mesh."}
+    assert records(world, "_services._dns-sd._udp.mesh", "PTR") == {"_http._tcp.mesh.", "_ntp._udp.mesh."}
+    assert records(world, "_http._tcp.mesh", "PTR") == {wiki}
+    assert records(world, "_ntp._udp.mesh", "PTR") == {clock}
+    assert (records(world, wiki, "SRV"), records(world, clock, "SRV")) == ({"c.mesh.:80"}, {"c.mesh.:123"})
+    assert records(world, wiki, "TXT") == {""}
+    assert records(world, "_ssh._tcp.mesh", "PTR") == set()
+
+
+def wait_webs(world: World, found: set[str]) -> None:
+    """Wait for services of the web, while every question for a name has its answer."""
+
+    def both() -> bool:
+        assert _answered(world.printer, "a.mesh", SERVERS["a"][0]) == {world.lab["a"].address}
+        return records(world, "_http._tcp.mesh", "PTR") == found
+
+    wait_until(f"services {found}", lambda: both() or None, [], SECONDS)
+
+
+def test_clients_find_services_by_dns_sd_and_what_answers_names_goes_on_when_they_change(world: World) -> None:
+    a, c = world.lab["a"], world.lab["c"]
+    wait_webs(world, {"wiki on c._http._tcp.mesh."})
+    assert on_the_air(world, lambda: browse(world)) == 0
+    names = a.daemons.get("dnsmasq")
+    assert names is not None
+    before = names.pid
+    a.distrust(c)
+    wait_webs(world, set())
+    a.trust(c)
+    a.wait_protected(c)
+    wait_webs(world, {"wiki on c._http._tcp.mesh."})
+    browse(world)
+    assert names.pid == before
 
 
 def lines(node: Node) -> set[str]:

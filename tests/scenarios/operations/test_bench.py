@@ -18,7 +18,7 @@ def test_sa_setup_negotiates_again_and_reports_the_times(mesh: Lab, tmp_path: Pa
     shown = initiator.meshsec("bench", "sa-setup", other.name, *options)
     view = json.loads(shown.stdout)
     schema("meshsec-bench-1").validate(view)
-    assert (view["params"]["peer"], view["hops"], view["initiator"]) == (other.name, 2, True)
+    assert (view["peer"], view["hops"], view["initiator"]) == (other.name, 2, True)
     (ready,) = [cell for cell in view["cells"] if cell["key"]["what"] == "ready"]
     assert ready["n"] == 3
     assert 0 < ready["median"] <= ready["p95"] <= ready["max"]
@@ -52,7 +52,7 @@ def _path(node: Node, into: Path) -> tuple[list[str], list[float]]:
     """Return the way to c, and what was lost at each hop."""
     options = ["--count", "15", "--rounds", "2", "--json", "--into", str(into)]
     view = json.loads(node.meshsec("bench", "path", "c", *options).stdout)
-    schema("meshsec-bench-1").validate(view)
+    schema("meshsec-measurement-1").validate(view)
     trips = [one for one in view["cells"] if one["unit"] == "ms"]
     assert [one["key"]["hop"] for one in trips] == [1, 2]
     assert all(one["median"] > 0 for one in trips)

@@ -33,7 +33,7 @@ AP = "ap0"
 SERVICES = (
     *("meshsec-firewall", "meshsec-ike", "meshsecd", "olsrv2d", "chrony", "systemd-networkd", "systemd-journald"),
     *("meshsec-provision", "meshsec-card", *(f"meshsec-radio@{radio}" for radio in RADIOS)),
-    *("meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd", "meshsec-names"),
+    *("meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd", "meshsec-names", "meshsec-dns-sd"),
 )
 CONFIG = f"""\
 [routing]

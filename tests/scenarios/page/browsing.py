@@ -17,7 +17,7 @@ from tests.lab.observe.browser import Browser
 PICTURES = REPOSITORY / "docs/guide/images" if os.environ.get("MESHSEC_PICTURES") else BUILD / "page-pictures"
 """Where pictures go. With the variable they are those of the documents."""
 FOREIGN = """\
-<!doctype html><title>foreign</title><script>
+<!doctype html><title>foreign</title><link rel="icon" href="data:,"><script>
 const [target, session] = decodeURIComponent(location.hash.slice(1)).split(" ");
 const said = [];
 const say = (name, what) => said.push(`${name}: ${what}`);
@@ -59,12 +59,12 @@ def address_of(node: Node, port: int = 8269) -> str:
 
 
 @contextmanager
-def serving(node: Node, directory: Path) -> Iterator[None]:
+def serving(node: Node, directory: Path, port: int = 8000) -> Iterator[None]:
     """Serve a page that is not the node's."""
-    argv = ["python3", "-m", "http.server", "--bind", "::", "--directory", str(directory), "8000"]
+    argv = ["python3", "-m", "http.server", "--bind", "::", "--directory", str(directory), str(port)]
     server = Daemon("foreign", node.namespace, argv, logs=node.logs, sockets=node.run_directory, notifies=False)
     server.start()
-    ask = "import urllib.request as u; u.urlopen('http://[::1]:8000/')"
+    ask = f"import urllib.request as u; u.urlopen('http://[::1]:{port}/')"
     try:
         node.wait_for("the page", lambda: node.run("python3", "-c", ask, check=False).returncode == 0, 30)
         yield

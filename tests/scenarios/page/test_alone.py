@@ -138,8 +138,8 @@ SHOWN = {
     "#clients": [
         "1 of at most 32 are here. Other access nodes in reach: d.",
         "Refused, 3 times: 02:00:00:00:00:03: another address is its own",
-        "02:00:00:00:00:01 here 10.130.0.7",
-        "02:00:00:00:00:02 d 10.130.0.8",
+        "02:00:00:00:00:01 tablet here 10.130.0.7",
+        "02:00:00:00:00:02 - d 10.130.0.8",
     ],
 }
 """What is read in each section of the page of ``full``."""
@@ -178,4 +178,5 @@ def network(prefix: str, peer: str | None, ready: list[str], problem: str = "") 
 
 
 def client(number: int, address: str, node: str | None) -> Answers:
-    return {"mac": f"02:00:00:00:00:0{number}", "addresses": [address], "here": node is None, "node": node}
+    mac, name = f"02:00:00:00:00:0{number}", None if node else "tablet"
+    return {"mac": mac, "name": name, "addresses": [address], "here": node is None, "node": node}

@@ -44,8 +44,8 @@ def test_what_a_peer_offers_is_shown_while_it_does_with_a_link_that_works(
 ) -> None:
     hut = mesh["hut"]
     browser.wait("return document.querySelector('#services')?.innerText.includes('offers anything')")
-    address = f"http://[{hut.address}]:8000/"
-    with serving(hut, foreign), offering(hut, '[[service]]\nname = "wiki"\nport = 8000\n'):
+    address = f"http://[{hut.address}]:8080/"
+    with serving(hut, foreign, 8080), offering(hut, '[[service]]\nname = "wiki"\nport = 8080\n'):
         browser.wait("return document.querySelector('#services a')?.href === arguments[0]", address)
         assert "\thut\t" in text(browser, "#services tbody tr")
         browser.open(address)

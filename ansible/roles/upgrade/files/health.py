@@ -15,6 +15,7 @@ UNITS = (
     "olsrv2d",
     "overlayd",
     "meshsec-names",
+    "meshsec-dns-sd",
     "meshsec-page",
 )
 

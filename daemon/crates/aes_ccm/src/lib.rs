@@ -12,8 +12,9 @@
 //!
 //! [`Ccm::seal`] and [`Ccm::open`] work in the caller's buffer and allocate nothing. No input makes them panic. Time and
 //! memory accesses depend on lengths alone, not on key, nonce, content or tag, as long as those of the `aes` crate do:
-//! it uses the processor's AES instructions, or computes without tables. Keys are overwritten when a [`Ccm`] is dropped,
-//! and intermediate blocks when a call ends.
+//! it uses the processor's AES instructions (on arm64 if compiled with `--cfg aes_armv8`), or computes without tables.
+//! A key is overwritten when its [`Ccm`] is dropped, and the key stream when a call ends; moving a [`Ccm`] may leave a
+//! copy where it was.
 //!
 //! The caller must use each nonce once for a key: a second use reveals the exclusive or of two contents, and ends what
 //! the tag proves. A key may encipher 2^61 blocks (SP 800-38C, section 5.3), and a tag of 4 octets is guessed in 2^32

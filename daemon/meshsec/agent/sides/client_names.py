@@ -7,7 +7,7 @@ come and go cost the air little. Where nothing changes nothing is sent.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 
@@ -20,7 +20,9 @@ APART = 0.25
 PACE = 5.0
 """Seconds between two tellings of changes."""
 AGAIN_SOON, AGAIN = 2.0, 60.0
-"""Seconds until a telling that is not answered is repeated: the first time, and later."""
+"""Seconds until a telling that is not answered is repeated: the first time, and at most; each time twice as long."""
+_DOUBLINGS = 5
+"""After these it is longer than ``AGAIN``."""
 
 
 @dataclass(slots=True)
@@ -84,6 +86,12 @@ class ClientNamesTalk:
             self._tellings[peer] = _Telling(self._loop.time())
             self._woken.set()
 
+    def repeat(self, peers: Iterable[IPv6Address]) -> None:
+        """Tell those again who have not answered: a route to them has come back."""
+        for peer in peers:
+            if peer in self._tellings:
+                self.asked(peer)
+
     def serves_none(self, peer: IPv6Address) -> None:
         """Take from a peer that it has no clients."""
         self._heard.pop(peer, None)
@@ -123,5 +131,5 @@ class ClientNamesTalk:
             one.part += 1
             one.due = now + APART
             if one.part == len(self._messages):
-                one.due = now + (AGAIN if one.told else AGAIN_SOON)
+                one.due = now + min(AGAIN, AGAIN_SOON * 2 ** min(one.told, _DOUBLINGS))
                 one.part, one.told = 0, one.told + 1

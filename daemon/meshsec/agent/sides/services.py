@@ -1,22 +1,23 @@
 """The side of the agent that tells peers what this node offers, and keeps what they offer (ADR 0072).
 
 A node says it to each peer whose channel begins to carry, and asks for the answer, which shows that the peer has heard
-it. Who does not answer is asked once more soon, in case that was lost, and then every ``PERIOD``. What a peer offers is
+it. Who does not answer is asked again soon, in case that was lost, and then every ``PERIOD``. What a peer offers is
 forgotten when its channel no longer carries. A changed configuration takes effect with a restart, which begins again.
 By the same port nodes say what their clients are called (client_names.py).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import IPv6Address
-from typing import Any
+from typing import Any, NamedTuple
 
 from meshsec.adapters.sockets.peer_datagrams import PeerDatagrams, PeerDatagramsError, peer_datagrams
 from meshsec.agent.sides.client_names import ClientNamesTalk
 from meshsec.core.channels.network_events import carries, of_present_key
 from meshsec.core.channels.situation import Situation
 from meshsec.core.explain.findings import Check, Level
+from meshsec.core.formats.dns_sd import Offered
 from meshsec.core.names.names import DOMAIN
 from meshsec.core.services import services
 from meshsec.core.services.protocols import url
@@ -25,7 +26,8 @@ from meshsec.core.values.host_names import ClientName
 from meshsec.core.values.model import peer_name
 
 PERIOD = 60.0
-GREET_AGAIN = 2.0
+GREET_AGAIN = 2.0, 6.0, 14.0
+"""Seconds after which who has not answered is asked again: the peer may have its SA or its route a little later."""
 AGAIN = 5.0
 """Seconds until the port is tried again."""
 WINDOW, IN_WINDOW = 1.0, 12
@@ -33,6 +35,15 @@ WINDOW, IN_WINDOW = 1.0, 12
 and of its clients' names four in a second."""
 
 _log = logging.getLogger(__name__)
+
+
+class Takers(NamedTuple):
+    """Who takes what peers say."""
+
+    names: Callable[[IPv6Address, tuple[ClientName, ...]], None]
+    """Takes what the clients of a peer are called."""
+    offered: Callable[[Iterable[Offered]], None]
+    """Takes all that this node and its peers offer."""
 
 
 class ServicesSide:
@@ -43,22 +54,27 @@ class ServicesSide:
         own: IPv6Address,
         offered: Sequence[Service],
         known: Situation,
-        on_names: Callable[[IPv6Address, tuple[ClientName, ...]], None],
+        takers: Takers,
         *,
         serves: bool,
     ) -> None:
-        """``on_names`` takes what the clients of a peer are called. ``serves``: this node is an access node."""
-        self.client_names = ClientNamesTalk(self._send, on_names, serves=serves)
-        self._serves = serves
+        """``serves``: this node is an access node."""
+        self.client_names = ClientNamesTalk(self._send, takers.names, serves=serves)
+        self._takers, self._serves = takers, serves
         self._own, self._offered, self._known = own, tuple(sorted(offered)), known
         self._loop = asyncio.get_running_loop()
         self._socket: PeerDatagrams | None = None
         self._reached: frozenset[IPv6Address] = frozenset()
+        self._fresh: frozenset[IPv6Address] = frozenset()
+        """Those of ``_reached`` whose channels began to carry at the last turn."""
+        self._routed: frozenset[IPv6Address] = frozenset()
+        """Those to which there is a route. An SA outlives a partition, in which nothing arrives."""
         self._heard: dict[IPv6Address, tuple[Service, ...]] = {}
         self._counted: dict[IPv6Address, tuple[float, int]] = {}
         """When each peer's present window began, and how many messages it has sent in it."""
         self.problem = ""
         """Why peers are not heard; empty: they are."""
+        self._takers.offered(self._all())
 
     async def run(self) -> None:
         """Talk with peers until cancelled."""
@@ -85,21 +101,39 @@ class ServicesSide:
             self._socket = None
 
     def follow(self) -> None:
-        """Update which peers are reached, after each of the engine's turns."""
+        """Update which peers are reached, after each of the engine's turns.
+
+        Who has not answered is asked at once when a route comes back.
+        """
         known = self._known
-        reached = frozenset(card.address for channel, card in of_present_key(known) if carries(known, channel))
+        found = {card.address: channel for channel, card in of_present_key(known) if carries(known, channel)}
+        routed = frozenset(address for address, channel in found.items() if channel.route is not None)
+        back, self._routed = routed - self._routed, routed
+        self._follow(frozenset(found))
+        if back := back - self._fresh:
+            self._ask_again(back)
+            self._ask_later(back)
+            self.client_names.repeat(back)
+
+    def _follow(self, reached: frozenset[IPv6Address]) -> None:
+        self._fresh = reached - self._reached
         if reached == self._reached:
             return
-        fresh, self._reached = reached - self._reached, reached
+        self._reached = reached
         self._heard = {peer: found for peer, found in self._heard.items() if peer in reached}
         self._counted = {peer: count for peer, count in self._counted.items() if peer in reached}
         self.client_names.follow(reached)
-        self._greet(fresh)
+        self._takers.offered(self._all())
+        self._greet(self._fresh)
 
     def _greet(self, peers: frozenset[IPv6Address]) -> None:
         if peers:
             self._say(peers, asks=True)
-            self._loop.call_later(GREET_AGAIN, self._ask_again, peers)
+            self._ask_later(peers)
+
+    def _ask_later(self, peers: frozenset[IPv6Address]) -> None:
+        for seconds in GREET_AGAIN:
+            self._loop.call_later(seconds, self._ask_again, peers)
 
     def _ask_again(self, peers: frozenset[IPv6Address]) -> None:
         """Ask those who have said nothing yet."""
@@ -128,6 +162,7 @@ class ServicesSide:
 
     def _offered_by(self, peer: IPv6Address, message: Offer) -> None:
         self._heard[peer] = message.services()
+        self._takers.offered(self._all())
         if not message.clients:
             self.client_names.serves_none(peer)
         if message.asks:
@@ -148,14 +183,20 @@ class ServicesSide:
         fix = f"end what holds the port: ss -ulnp 'sport = :{PORT}'"
         return [Check("services", Level.WARN, self.problem, fix)] if self.problem else []
 
-    def view(self) -> dict[str, Any]:
-        """Return the answer of the method ``services``."""
+    def _all(self) -> Iterator[Offered]:
+        return (Offered(node, one) for node, _, found in self._by_node() for one in found)
+
+    def _by_node(self) -> list[tuple[str, IPv6Address, tuple[Service, ...]]]:
+        """Return what each node offers, this one first, by their names on this node."""
         names = {channel.card.address: peer_name(channel.title) for channel in self._known.channels() if channel.card}
         theirs = [(names.get(peer, str(peer)), peer, found) for peer, found in self._heard.items()]
-        shown = [(self._known.node.name, self._own, self._offered), *sorted(theirs)]
+        return [(self._known.node.name, self._own, self._offered), *sorted(theirs)]
+
+    def view(self) -> dict[str, Any]:
+        """Return the answer of the method ``services``."""
         return {
             "schema": "meshsec-services-1",
-            "services": [_shown(name, address, one) for name, address, found in shown for one in found],
+            "services": [_shown(name, address, one) for name, address, found in self._by_node() for one in found],
             "problem": self.problem,
         }
 

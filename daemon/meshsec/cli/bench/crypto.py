@@ -36,7 +36,7 @@ def crypto(rounds: int, into: Path, resume: Path | None, as_json: bool) -> None:
     need("openssl", "openssl")
     steps = in_rounds(_steps(), rounds)
     version = run(["openssl", "version"], _PATIENCE).strip()
-    record, place = begin("crypto", {"rounds": rounds}, about(openssl=version), into, resume)
+    record, place = begin(Record("crypto", {"rounds": rounds}, about(openssl=version)), into, resume)
     measure(record, steps, place)
     rate = openssl.set_ups(record.cells)
     if rate:

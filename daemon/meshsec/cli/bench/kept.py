@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -34,14 +33,12 @@ class Place:
         return self.directory / f"{self.stem}{kind}"
 
 
-def begin(
-    name: str, params: Mapping[str, Any], about: Mapping[str, Any], into: Path, resume: Path | None
-) -> tuple[Record, Place]:
+def begin(new: Record, into: Path, resume: Path | None) -> tuple[Record, Place]:
     """Return a new record, or that of a run which ended early, and its place. Raises ClickException."""
     if resume is None:
-        return Record(name, params, about), Place(into, f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
+        return new, Place(into, f"{new.name}-{time.strftime('%Y%m%d-%H%M%S')}")
     try:
-        return continued(json.loads(files.read(resume, _LIMIT)), name, params), Place(resume.parent, resume.stem)
+        return continued(json.loads(files.read(resume, _LIMIT)), new), Place(resume.parent, resume.stem)
     except (files.FileError, RecordError, ValueError) as error:
         raise click.ClickException(f"cannot go on with {resume}: {error}") from error
 

@@ -60,7 +60,7 @@ def latency(  # noqa: PLR0913, PLR0917  # one for each option
     deadline = app.settings.policy.deadline_ms
     steps = in_rounds([Step(load, seconds + 1, partial(_wake_ups, load, seconds)) for load in _LOADS], rounds)
     params = {"seconds": seconds, "rounds": rounds, "interval_us": _INTERVAL, "priority": _PRIORITY}
-    record, place = begin("latency", params, about(), into, resume)
+    record, place = begin(Record("latency", params, about()), into, resume)
     measure(record, steps, place)
     most = max((max(one.samples) for one in record.cells), default=None)
     if most is not None:

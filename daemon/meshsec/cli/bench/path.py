@@ -59,7 +59,7 @@ def path(  # noqa: PLR0913, PLR0917  # one for each option
         hops = _hops(client, peer)
         steps = in_rounds([_step(one, count) for one in hops], rounds)
         params = {"peer": peer, "way": [one.name for one in hops], "count": count, "rounds": rounds}
-        record, place = begin("path", params, about(), into, resume)
+        record, place = begin(Record("path", params, about()), into, resume)
         for one in hops:
             if one.address is None:
                 record.note(f"{one.name} (hop {one.number}) was not asked: it has no protected channel with this node.")

@@ -16,6 +16,7 @@ from meshsec.cli.client import Client, DaemonError
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core.bench.record import Record, Taken
 
+_SCHEMA = "meshsec-bench-1"
 _LOOK = 0.02
 """Seconds between two looks at the state; the times themselves are meshsecd's."""
 
@@ -63,10 +64,11 @@ def sa_setup(  # noqa: PLR0913, PLR0917  # one for each option
         click.confirm(f"Close the SA with {peer} {count} times? User data waits meanwhile", abort=True, err=True)
     with Client(app.socket) as client:
         status = _status(client, peer)
-        record, place = begin("sa-setup", {"peer": peer, "count": count, "interval": interval}, about(), into, resume)
+        facts = {**about(), "peer": peer, "hops": status["hops"], "initiator": status["initiator"]}
+        new = Record("sa-setup", {"peer": peer, "count": count, "interval": interval}, facts, _SCHEMA)
+        record, place = begin(new, into, resume)
         take = partial(_set_up, client, peer, interval, timeout)
         measure(record, [Step(f"set-ups with {peer}", interval, take)] * count, place)
-    record.about = {**record.about, "hops": status["hops"], "initiator": status["initiator"]}
     if not status["initiator"]:
         record.note(f"{peer} initiates: a set-up that it began was measured here only as far as this node took part.")
     if record.cells:

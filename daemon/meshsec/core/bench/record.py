@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
-SCHEMA = "meshsec-bench-1"
+SCHEMA = "meshsec-measurement-1"
 
 Key = Mapping[str, str | int | float]
 """What was measured, and under which circumstances: names and values, in the order in which people read them."""
@@ -49,6 +49,7 @@ class Record:
     """What was asked for. A run with other parameters is another run."""
     about: Mapping[str, Any] = field(default_factory=dict)
     """Where it was measured: the machine, the versions, the peer."""
+    schema: str = SCHEMA
     steps: int = 0
     """Steps that are done."""
     cut_short: str = ""
@@ -76,7 +77,7 @@ class Record:
     def document(self, again: str) -> dict[str, Any]:
         """Return the JSON document. ``again`` is the command that measures anew."""
         return {
-            "schema": SCHEMA,
+            "schema": self.schema,
             "name": self.name,
             **self.about,
             "params": dict(self.params),
@@ -94,20 +95,21 @@ class Record:
                 yield {**cell.key, "unit": cell.unit, "sample": number, "value": value}
 
 
-def continued(document: object, name: str, params: Mapping[str, Any]) -> Record:
-    """Return the record of a run that ended early, to go on with it.
+def continued(document: object, new: Record) -> Record:
+    """Return the record of a run that ended early, to go on with it in the place of a new one.
 
     Raises RecordError if it is none, if it came to its end, or if something else was to be measured.
     """
     try:
-        return _continued(document, name, params)
+        return _continued(document, new)
     except (KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"it is no record of `meshsec bench`: {type(error).__name__}: {error}") from error
 
 
-def _continued(document: Any, name: str, params: Mapping[str, Any]) -> Record:
-    if document["schema"] != SCHEMA or document["name"] != name:
-        raise RecordError(f"it is a record of {document['name']!r} ({document['schema']}), not of {name!r}")
+def _continued(document: Any, new: Record) -> Record:
+    params = new.params
+    if document["schema"] != new.schema or document["name"] != new.name:
+        raise RecordError(f"it is a record of {document['name']!r} ({document['schema']}), not of {new.name!r}")
     if not document["cut_short"]:
         raise RecordError("that run came to its end; without --resume a new one begins")
     for key in {*document["params"], *params}:
@@ -116,8 +118,9 @@ def _continued(document: Any, name: str, params: Mapping[str, Any]) -> Record:
             raise RecordError(
                 f"{key} was {found!r} then and is {wanted!r} now; give it as it was, or leave --resume out"
             )
-    about = {key: document[key] for key in ("machine", "versions") if key in document}
-    record = Record(name, params, about, int(document["steps"]), notes=[str(one) for one in document["notes"]])
+    about = {key: document[key] for key in new.about}
+    record = Record(new.name, params, about, new.schema, int(document["steps"]))
+    record.notes = [str(one) for one in document["notes"]]
     for cell in document["cells"]:
         record.take(Taken(dict(cell["key"]), str(cell["unit"]), [float(value) for value in cell["samples"]]))
     return record

@@ -26,7 +26,7 @@ from meshsec.core.config.networks import (
     wrong_selectors,
 )
 from meshsec.core.config.overlay_settings import OverlaySettings
-from meshsec.core.config.page_settings import PageSettings
+from meshsec.core.config.page_settings import PageSettings, page_problems
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
 from meshsec.core.config.scheduling_settings import Profiles, SchedulingSettings, SchedulingTable, only_stock
@@ -174,6 +174,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.run, "view.sock")
 
     @property
+    def page_socket(self) -> str:
+        """Where the page's process gives meshsecd its listening sockets to hold."""
+        return posixpath.join(self.run, "page.sock")
+
+    @property
     def modes(self) -> str:
         """Which data plane the operator chose."""
         return posixpath.join(self.state, "modes.json")
@@ -192,6 +197,11 @@ class Paths(Struct, frozen=True):
     def names(self) -> str:
         """The names of this node and its peers, in a directory of their own (ADR 0071)."""
         return posixpath.join(self.run, "names", "nodes")
+
+    @property
+    def services(self) -> str:
+        """What this node and its peers offer, in a directory of its own (ADR 0072)."""
+        return posixpath.join(self.run, "services", "offered")
 
     @property
     def hostapd_control(self) -> str:
@@ -313,6 +323,7 @@ def decode(
             reading.refuse(("routing", "accept", index, "prefix"), str(prefix), NOT_IN_THE_CLEAR)
     for where, value, rule in access_problems(found.node.name, found.routing, found.access, policy):
         reading.refuse(("access", *where), value, rule)
+    _page(reading, found)
     _links(reading, found, policy)
     if reading.problems:
         raise SettingsError(reading.problems)
@@ -334,6 +345,11 @@ def decode(
         links=resolved(found.link, found.gateway.uplink),
         services=tuple(one.service for one in found.service),
     )
+
+
+def _page(reading: Reading, found: Document) -> None:
+    for where, value, rule in page_problems(found.page, found.access):
+        reading.refuse(("page", *where), value, rule)
 
 
 def _links(reading: Reading, found: Document, policy: Policy) -> None:

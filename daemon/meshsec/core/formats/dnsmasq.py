@@ -7,6 +7,7 @@ from typing import NamedTuple
 from meshsec.core.access.clients import Client
 from meshsec.core.access.shared_address import DEVICE
 from meshsec.core.config.access_settings import AccessSettings
+from meshsec.core.formats import dns_sd
 from meshsec.core.names.names import DOMAIN
 
 LEASE = "1h"
@@ -49,6 +50,7 @@ def _common(access: AccessSettings) -> Iterator[str]:
 def _names(names: str) -> Iterator[str]:
     """Nodes have names, both ways (ADR 0071). Nobody outside is asked for one, so nobody outside can give one."""
     yield from (f"hostsdir={names}", f"local=/{DOMAIN}/", f"local=/{_NODES_REVERSE}/")
+    yield from (f"server=/_{one}.{DOMAIN}/{dns_sd.ADDRESS}#{dns_sd.PORT}" for one in ("tcp", "udp"))
 
 
 def _ipv4(access: AccessSettings, places: Places) -> Iterator[str]:

@@ -9,6 +9,8 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 from meshsec.core.page.graph import graph
+from meshsec.core.services.protocols import url
+from meshsec.core.services.services import Protocol, Service
 from meshsec.core.values.model import Network
 
 View = Mapping[str, Any]
@@ -29,6 +31,7 @@ _COPIED = (
     "bytes_out",
     "route_to_protected_ms",
 )
+_ASKED = ("fleet", "fleet_key", "name", "address", "fingerprint", "words", "networks", "namesake")
 
 
 def empty(reason: str) -> dict[str, Any]:
@@ -59,9 +62,13 @@ def document(answers: Mapping[str, View], before: View, now: float) -> dict[str,
         "own_networks": list(status["own_networks"]),
         "links": [{name: one[name] for name in ("peer", "up", "problems")} for one in status["links"]],
     }
+    if "join_requests" in answers:
+        found["requests"] = _requests(answers["join_requests"], topology or {}, before.get("requests", {}), now)
     if topology is not None:
         found["graph"] = graph(status, topology)
-    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway", "services") if name in answers)
+    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway") if name in answers)
+    if (services := answers.get("services")) is not None:
+        found["services"] = {**services, "services": [_service(one) for one in services["services"]]}
     return found
 
 
@@ -75,6 +82,12 @@ def is_protected(shown: View, address: str) -> bool:
     return ip_address(address).is_loopback or address in known
 
 
+def is_own_client(shown: View, address: str) -> bool:
+    """Return whether a client of this node has an address, and not one of another access node's."""
+    clients = shown.get("clients", {}).get("clients", ())
+    return any(one["here"] and address in one["addresses"] for one in clients)
+
+
 def is_behind(shown: View, address: str) -> bool:
     """Return whether an address lies in a network behind this node or behind a peer; a way out is none."""
     networks = (*shown.get("own_networks", ()), *(one["network"] for one in shown.get("networks", ())))
@@ -85,6 +98,12 @@ def within(address: str, network: Network) -> bool:
     """Return whether a network has an address, which may be of the other IP version."""
     parsed = ip_address(address.partition("%")[0])
     return parsed.version == network.version and parsed in network
+
+
+def _service(one: View) -> dict[str, Any]:
+    """Return a service with a link by address: a node's name is this node's alone, and others look at the page, too."""
+    service = Service(one["name"], one["port"], Protocol(one["protocol"]))
+    return {**one, "url": url(service, f"[{one['address']}]")}
 
 
 def _daemons(status: View) -> dict[str, Any]:
@@ -105,6 +124,22 @@ def _peer(peer: View, before: View, now: float) -> dict[str, Any]:
         **shown,
         "since": _steady(before.get("since"), now - peer["since"]),
         "failure": failure["meaning"] if failure and peer["state"] == "failed" else None,
+    }
+
+
+def _requests(found: View, topology: View, before: View, now: float) -> dict[str, Any]:
+    """Return the nodes that ask to join, by fleet and key, without their cards."""
+    near = (one for one in topology.get("routes", ()) if one["hops"] == 1)
+    neighbours = {one["next_hop"]: one["peer"] or one["originator"] for one in near}
+    listed = {f"{one['fleet_key']} {one['fingerprint']}": one for one in found["requests"]}
+    return {key: _request(one, neighbours, before.get(key, {}), now) for key, one in listed.items()}
+
+
+def _request(one: View, neighbours: View, before: View, now: float) -> dict[str, Any]:
+    return {
+        **{name: one[name] for name in _ASKED},
+        "via": neighbours.get(one["via"]) or one["via"],
+        "since": _steady(before.get("since"), now - one["waiting"]) if one["via"] else None,
     }
 
 
