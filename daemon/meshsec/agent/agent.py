@@ -272,9 +272,8 @@ class Agent:
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.fleet.run())
                 tasks.create_task(self.names.run())
-                tasks.create_task(self.port.run())
-                tasks.create_task(self.twins.run())
-                tasks.create_task(self.joining.run())
+                for without_an_sa in (self.port.run(), self.twins.run(), self.joining.run()):
+                    tasks.create_task(without_an_sa)
                 tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
                 tasks.create_task(self.ike.watch_health(self._feed_watchdog))
