@@ -1,4 +1,7 @@
-"""Ten machines, ten times `meshsec up`, ten approvals and nothing else: then all protect each other (ADR 0070)."""
+"""Ten machines, ten times `meshsec up`, ten approvals and nothing else: then all protect each other (ADR 0070).
+
+The fleet's operator gives his own node the fleet's card; all others have its six words alone.
+"""
 
 import json
 import os
@@ -52,8 +55,8 @@ def test_ten_nodes_take_ten_commands_and_ten_approvals() -> None:
         list(pool.map(stack.enter_context, machines))  # a machine ends with the thread that booted it
         operator = machines[0]
         made = operator.run("meshsec", "fleet", "init", "rescue").stdout
-        fleet = next(line.split()[-1] for line in made.splitlines() if line.startswith("fleet"))
-        list(pool.map(lambda machine: _up(machine, fleet), machines))
+        said = dict(line.split(maxsplit=1) for line in made.splitlines() if line.startswith(("fleet", "words")))
+        list(pool.map(lambda machine: _up(machine, said["fleet" if machine is operator else "words"]), machines))
 
         approved = 0
 
