@@ -14,7 +14,7 @@ from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.adapters.systemd import SystemdError
-from meshsec.cli import setup
+from meshsec.cli import applied, setup
 from meshsec.cli.app import App
 from meshsec.cli.cards import described
 from meshsec.cli.client import Client, DaemonAbsentError
@@ -56,7 +56,8 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
     """Make this machine a node that runs, and print its card.
 
     It writes the configuration and the key, stops other IKE daemons, enables and starts meshsec.target, and waits for
-    meshsecd. At a terminal it asks for what no option says. A second run changes nothing that is there already.
+    meshsecd. At a terminal it asks for what no option says. A second run keeps all that, and puts a configuration into
+    force that was changed since.
 
     With --join the node asks the fleet's members over the mesh, until the fleet's operator approves it (`meshsec fleet
     approve`).
@@ -81,9 +82,14 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
             "the node is set up and not started, because this system has no systemd: docs/guide/systemd.md, "
             '"Without systemd", has the commands that start it'
         )
-    _start(app, present)
+    applied.check_access(app)
+    is_changed = applied.set_clients_file(app)
+    is_new = _start(app, present)
     # A meshsecd that ran before reads the fleet. The router is reloaded with it, so only where it matters.
     _wait_answer(app, "reload" if fleet else "status")
+    if not is_new and (is_changed or applied.is_stale(app)):
+        applied.restart()
+        _wait_answer(app, "status")
     _show(app, present, fleet)
 
 
@@ -94,9 +100,10 @@ def _write(app: App, answers: Answers) -> None:
     setup.write(app.config, answers.name, answers.interfaces, answers.ipv4, answers.radio)
 
 
-def _start(app: App, present: Sequence[Interface]) -> None:
-    """Enable and start what does not run yet."""
+def _start(app: App, present: Sequence[Interface]) -> bool:
+    """Enable and start what does not run yet. Return whether meshsec.target is started by this."""
     wanted = [_TARGET, *(f"meshsec-radio@{name}.service" for name in _radios(app, present))]
+    is_new = not systemd.is_active(_TARGET)
     if not all(systemd.is_enabled(unit) and systemd.is_active(unit) for unit in wanted):
         systemd.run("systemd-sysusers")
         _set_sysctls()
@@ -104,6 +111,7 @@ def _start(app: App, present: Sequence[Interface]) -> None:
         _stop_rivals()
         systemd.run("systemctl", "enable", "--now", *wanted)
         click.echo(f"{', '.join(wanted)}: enabled and started")
+    return is_new
 
 
 def _radios(app: App, present: Sequence[Interface]) -> list[str]:
@@ -160,9 +168,14 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | None) -> None:
             f"\n{app.card.name} asks the fleet {fleet.name} over the mesh. Its operator approves the node by its six "
             f"words above.\nThe fleet's own six words: {spoken(fleet)}"
         )
+    trusting = (
+        "meshsec fleet requests       where the fleet's key is: shows who asks, and how to let a node in"
+        if fleet
+        else "meshsec peer add NAME CARD   trusts a node by its card; that node must trust this one, too"
+    )
     click.echo(
-        "\nNext:\n"
-        "  meshsec peer add NAME CARD   trusts a node by its card; that node must trust this one, too\n"
+        f"\nNext:\n  {trusting}\n"
         "  meshsec status               shows who is in reach, and whether the traffic is protected\n"
-        "  meshsec doctor               says what is wrong, and how to fix it"
+        "  meshsec doctor               says what is wrong, and how to fix it\n"
+        "  meshsec help first-hour      leads from here to names, an access point and the page"
     )

@@ -23,8 +23,8 @@ from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.adapters.sockets.control import ControlServer
+from meshsec.cli import applied, main, setup, up_answers
 from meshsec.cli import fleet_options as shown
-from meshsec.cli import main, setup, up_answers
 from meshsec.cli import up as command
 from meshsec.core.trust.fleets import Fleet, fleet_text
 from meshsec.core.trust.identity import raw_public_key
@@ -83,12 +83,18 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def meshsecd(tmp_path: Path) -> Iterator[None]:
+def found() -> list[dict[str, str]]:
+    """Give what meshsecd's doctor finds: nothing yet."""
+    return []
+
+
+@pytest.fixture
+def meshsecd(tmp_path: Path, found: list[dict[str, str]]) -> Iterator[None]:
     """Answer at the control socket."""
     started, stop = threading.Event(), threading.Event()
 
     async def answer(_method: str, _params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {}
+        return {"checks": found}
 
     async def serve() -> None:
         server = ControlServer(tmp_path / "control.sock", answer)
@@ -109,6 +115,7 @@ def meshsecd(tmp_path: Path) -> Iterator[None]:
 def up(config: Path, calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Up:
     """Give a function that runs the command, with everything below a directory of the test."""
     monkeypatch.setattr(kernel, "present", lambda: PRESENT)
+    monkeypatch.setattr(kernel, "exists", lambda name: name in {one.name for one in PRESENT})
     monkeypatch.setattr(credential, "STORE", tmp_path / "credstore")
     create = setup.write
 
@@ -189,6 +196,13 @@ def test_options_make_a_node_that_runs(up: Up, config: Path, calls: Path, meshse
     assert stat.S_IMODE((config.parent / "state/node.key").stat().st_mode) == 0o600
 
 
+def test_after_the_start_the_next_commands_fit_the_way_of_trusting(up: Up, config: Path, meshsecd: None) -> None:
+    assert "meshsec fleet requests" not in up(*BY_CABLE).stdout
+    done = up("--join", fleet_text(FLEET))
+    assert "meshsec fleet requests" in done.stdout
+    assert "peer add" not in done.stdout
+
+
 def test_a_second_run_changes_nothing(up: Up, config: Path, calls: Path, meshsecd: None) -> None:
     up(*BY_CABLE)
     before = files_of(config)
@@ -206,6 +220,113 @@ def test_a_run_that_was_interrupted_is_completed(up: Up, config: Path, calls: Pa
     (config.parent / "state/node.pub").unlink()
     assert up().exit_code == 0
     assert (config.parent / "state/node.key").exists()
+
+
+ACCESS = '[access]\nnetworks = ["10.130.0.0/16"]\n'
+_UNITS = ("meshsecd", "meshsec-page", "meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd")
+RESTARTS = [
+    f"systemctl restart {' '.join(f'{one}.service' for one in _UNITS)}",
+    "systemctl reload olsrv2d.service",
+]
+
+
+@pytest.fixture
+def running(up: Up, calls: Path, state: Path, meshsecd: None) -> Up:
+    """Give the command on a node that runs with its router."""
+    assert up(*BY_CABLE).exit_code == 0
+    state.write_text(f"{state.read_text()}olsrv2d.service\n")
+    calls.write_text("")
+    return up
+
+
+def test_a_changed_configuration_is_put_into_force(running: Up, calls: Path, found: list[dict[str, str]]) -> None:
+    found.append({"name": "configuration", "level": "warn"})
+    assert "The changed configuration is in force." in running().stdout
+    assert changes(calls) == RESTARTS
+
+
+def test_what_else_the_doctor_finds_restarts_nothing(running: Up, calls: Path, found: list[dict[str, str]]) -> None:
+    found += [{"name": "configuration", "level": "ok"}, {"name": "neighbours", "level": "warn"}]
+    assert running().exit_code == 0
+    assert changes(calls) == []
+
+
+def test_a_new_access_node_has_dnsmasqs_file_and_the_second_run_keeps_it(
+    running: Up, config: Path, calls: Path, programs_of_access: Path
+) -> None:
+    config.write_text(config.read_text() + ACCESS)
+    assert f"{config.parent / 'dnsmasq.conf'}: written" in running().stdout
+    assert "dhcp-range=10.130.0.2," in (config.parent / "dnsmasq.conf").read_text()
+    assert changes(calls) == RESTARTS
+    calls.write_text("")
+    assert "dnsmasq.conf" not in running().stdout
+    assert changes(calls) == []
+
+
+def test_dnsmasqs_file_follows_the_configuration_unless_somebody_wrote_it(
+    running: Up, config: Path, programs_of_access: Path
+) -> None:
+    config.write_text(config.read_text() + ACCESS)
+    running()
+    config.write_text(config.read_text().replace("10.130", "10.131"))
+    running()
+    path = config.parent / "dnsmasq.conf"
+    assert "dhcp-range=10.131.0.2," in path.read_text()
+    path.write_text("# by hand\nport=53\n")
+    assert f"{path}: kept, because it was not written by" in running().stdout
+    assert path.read_text() == "# by hand\nport=53\n"
+
+
+def test_a_node_that_serves_no_clients_any_more_has_no_file_of_dnsmasqs(
+    running: Up, config: Path, calls: Path, programs_of_access: Path
+) -> None:
+    without = config.read_text()
+    config.write_text(without + ACCESS)
+    running()
+    config.write_text(without)
+    calls.write_text("")
+    path = config.parent / "dnsmasq.conf"
+    assert f"{path}: removed" in running().stdout
+    assert not path.exists()
+    assert changes(calls) == RESTARTS
+    path.write_text("# by hand\n")
+    assert f"{path}: kept" in running().stdout
+    assert path.exists()
+
+
+@pytest.fixture
+def programs_of_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the directory in which the programs of an access node are looked for."""
+    (path := tmp_path / "sbin").mkdir()
+    for name in ("dnsmasq", "hostapd"):
+        (path / name).write_text("#!/bin/sh\n")
+        (path / name).chmod(0o755)
+    monkeypatch.setattr(applied, "_ROOTS_PATH", str(path))
+    return path
+
+
+def test_what_an_access_node_lacks_is_named_with_the_command_that_brings_it(
+    running: Up, config: Path, calls: Path, programs_of_access: Path
+) -> None:
+    radio = 'radio = { interface = "wlan2", ssid = "valley", frequency = 5180, country = "DE" }\n'
+    config.write_text(config.read_text() + ACCESS + radio)
+    assert "install -D -m 0600 /dev/stdin" in said(running())
+    credential.store(credential.ACCESS_PASSWORD, b"the phones of the valley")
+    (programs_of_access / "hostapd").unlink()
+    assert "[access] needs hostapd: `apt install hostapd`" in said(running())
+    (programs_of_access / "dnsmasq").unlink()
+    assert "[access] needs dnsmasq: `apt install dnsmasq-base`" in said(running())
+    assert changes(calls) == []
+    assert not (config.parent / "dnsmasq.conf").exists()
+
+
+def test_an_interface_that_is_not_there_is_refused_with_those_that_are(up: Up, config: Path, calls: Path) -> None:
+    refusal = said(up("--name", "alpha", "--interface", "eth1", "--interface", "eht2"))
+    assert "this machine has no 'eht2'; it has: wlan1, eth1, eth0." in refusal
+    assert "`meshsec init --interface eht2`" in refusal
+    assert "this machine has no 'mesh9'" in said(up("--name", "alpha", typed="mesh9"))
+    assert not config.exists()
+    assert changes(calls) == []
 
 
 def test_options_that_an_existing_configuration_would_ignore_are_refused(up: Up, config: Path, meshsecd: None) -> None:
