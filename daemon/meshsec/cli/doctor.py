@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from meshsec import files
-from meshsec.adapters import chrony
+from meshsec.adapters import chrony, network_manager
 from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.config_file import ConfigError
 from meshsec.adapters.files.key_store import KeyStoreError
@@ -52,7 +52,7 @@ def _examined(app: App) -> Mapping[str, Any]:
             backend = EspBackend(client.call("status")["esp_ground"])
             own = [*_always(app), *_ports(), *router_file.checks(app, backend)]
             found = client.call("doctor")
-            return judge.with_checks(found, [*own, *_firewalls(app, found["checks"])])
+            return judge.with_checks(found, [*own, *_firewalls(app, found["checks"]), *_managed(app)])
     except ConfigError as error:
         fix = "correct the lines named" if files.exists(app.config) else "meshsec up"
         return judge.view([Check("configuration", Level.FAIL, str(error), fix)])
@@ -90,6 +90,17 @@ def _firewalls(app: App, found: Iterable[Mapping[str, str]]) -> list[Check]:
     """Judge other firewalls. ``found`` says whether a neighbour is heard."""
     hears = any(check["name"] == neighbours_doctor.NAME and check["level"] == Level.OK for check in found)
     return firewall_doctor.judged(firewalls.closed(), app.settings.routing.interfaces, hears=hears)
+
+
+def _managed(app: App) -> list[Check]:
+    """Warn of mesh interfaces that NetworkManager has, too. What nmcli itself changes ends with the next boot."""
+    found = "NetworkManager manages it, too: it changes the addresses, and looks for networks of its own"
+    fix = (
+        "printf '[keyfile]\\nunmanaged-devices+=interface-name:{0}\\n' >/etc/NetworkManager/conf.d/meshsec-{0}.conf; "
+        "systemctl reload NetworkManager"
+    )
+    managed = network_manager.managed(app.settings.routing.interfaces)
+    return [Check(f"interface {name}", Level.WARN, found, fix.format(name)) for name in managed]
 
 
 def _user(uid: int) -> str:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 import click
 
 from meshsec import files
-from meshsec.adapters import systemd
+from meshsec.adapters import network_manager, systemd
 from meshsec.adapters.files import credential
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
@@ -29,6 +29,9 @@ from meshsec.core.trust.fleets import Fleet
 _TARGET = "meshsec.target"
 _RIVALS = ("strongswan.service", "strongswan-starter.service", "ipsec.service")
 """Debian's own units of IKE daemons, of which only one can have UDP 500. Its packages enable and start them."""
+_SET_SYSCTLS = "/usr/lib/systemd/systemd-sysctl"
+_SYSCTLS = ("60-meshsec.conf", "60-meshsec-scheduling.conf")
+"""meshsec's files in sysctl.d; those of others are none of its business, and a container may not set them."""
 _ANSWER_SECONDS = 60.0
 """Time for meshsecd's first answer. It asks the kernel for ESP before, which is slow on some machines."""
 _POLL_SECONDS = 0.2
@@ -126,7 +129,7 @@ def _radios(app: App, present: Sequence[Interface]) -> list[str]:
 def _set_sysctls() -> None:
     """Apply the sysctls of the package. A container may not set each of them; `meshsec doctor` says which are wrong."""
     try:
-        systemd.run("sysctl", "--quiet", "--system")
+        systemd.run(_SET_SYSCTLS, *_SYSCTLS)
     except SystemdError as error:
         click.echo(f"warning: {error}", err=True)
 
@@ -163,6 +166,10 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | None) -> None:
     for one in present:
         if one.name in app.settings.routing.interfaces and not (one.up or one.wireless):
             click.echo(f"\n{one.name} is down; this machine's network configuration must bring it up.")
+    if managed := network_manager.managed(app.settings.routing.interfaces):
+        click.echo(
+            f"\nNetworkManager manages {', '.join(managed)}, too; `meshsec doctor` has the commands that keep it away."
+        )
     if fleet:
         click.echo(
             f"\n{app.card.name} asks the fleet {fleet.name} over the mesh. Its operator approves the node by its six "

@@ -66,7 +66,7 @@ def calls(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Play systemd, and give the file of the calls that change something or ask for it."""
     (programs := tmp_path / "programs").mkdir()
     record = 'echo "${0##*/} $*" >>$CALLS\n'
-    for name, text in {"systemctl": SYSTEMCTL, "systemd-sysusers": record, "sysctl": record}.items():
+    for name, text in {"systemctl": SYSTEMCTL, "systemd-sysusers": record, "systemd-sysctl": record}.items():
         (programs / name).write_text(f"#!/bin/sh\n{text}")
         (programs / name).chmod(0o755)
     (path := tmp_path / "calls").touch()
@@ -74,6 +74,7 @@ def calls(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CALLS", str(path))
     monkeypatch.setenv("STATE", str(state))
     monkeypatch.setattr(systemd, "BOOTED", tmp_path)
+    monkeypatch.setattr(command, "_SET_SYSCTLS", str(programs / "systemd-sysctl"))
     return path
 
 
@@ -184,7 +185,7 @@ def test_options_make_a_node_that_runs(up: Up, config: Path, calls: Path, meshse
     assert "radio" not in written
     assert changes(calls) == [
         "systemd-sysusers ",
-        "sysctl --quiet --system",
+        "systemd-sysctl 60-meshsec.conf 60-meshsec-scheduling.conf",
         "systemctl daemon-reload",
         "systemctl disable --now strongswan.service",
         "systemctl enable --now meshsec.target",
@@ -434,6 +435,13 @@ def test_a_meshsecd_that_has_failed_is_not_waited_for(up: Up, monkeypatch: pytes
 def test_a_command_of_systemds_that_fails_is_named_with_its_reason(up: Up, tmp_path: Path) -> None:
     (tmp_path / "programs/systemd-sysusers").write_text("#!/bin/sh\necho no room >&2; exit 1\n")
     assert "`systemd-sysusers`: no room" in said(up(*BY_CABLE))
+
+
+def test_an_interface_that_networkmanager_has_is_named(up: Up, tmp_path: Path, meshsecd: None) -> None:
+    assert "NetworkManager" not in up(*BY_CABLE).stdout
+    (nmcli := tmp_path / "programs/nmcli").write_text("#!/bin/sh\necho '100 (connected)'\n")
+    nmcli.chmod(0o755)
+    assert "NetworkManager manages eth1, too" in up().stdout
 
 
 def test_only_root_may(up: Up, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
