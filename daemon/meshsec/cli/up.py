@@ -165,7 +165,11 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | None) -> None:
     facts(values)
     for one in present:
         if one.name in app.settings.routing.interfaces and not (one.up or one.wireless):
-            click.echo(f"\n{one.name} is down; this machine's network configuration must bring it up.")
+            click.echo(
+                f"\n{one.name} is down, and this machine's network configuration must bring it up. Now: `ip link set "
+                f"{one.name} up`. At each boot, with Debian's ifupdown: `printf 'auto {one.name}\\niface {one.name} "
+                f"inet manual\\n' >/etc/network/interfaces.d/{one.name}`"
+            )
     if managed := network_manager.managed(app.settings.routing.interfaces):
         click.echo(
             f"\nNetworkManager manages {', '.join(managed)}, too; `meshsec doctor` has the commands that keep it away."

@@ -10,6 +10,7 @@ import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +247,14 @@ def test_a_changed_configuration_is_put_into_force(running: Up, calls: Path, fou
     assert changes(calls) == RESTARTS
 
 
+def test_what_is_started_has_read_the_configuration(
+    up: Up, calls: Path, meshsecd: None, found: list[dict[str, str]]
+) -> None:
+    found.append({"name": "configuration", "level": "warn"})
+    up(*BY_CABLE)
+    assert changes(calls)[-1] == "systemctl enable --now meshsec.target"
+
+
 def test_what_else_the_doctor_finds_restarts_nothing(running: Up, calls: Path, found: list[dict[str, str]]) -> None:
     found += [{"name": "configuration", "level": "ok"}, {"name": "neighbours", "level": "warn"}]
     assert running().exit_code == 0
@@ -442,6 +451,16 @@ def test_an_interface_that_networkmanager_has_is_named(up: Up, tmp_path: Path, m
     (nmcli := tmp_path / "programs/nmcli").write_text("#!/bin/sh\necho '100 (connected)'\n")
     nmcli.chmod(0o755)
     assert "NetworkManager manages eth1, too" in up().stdout
+
+
+def test_a_cable_that_is_down_comes_with_the_commands_that_bring_it_up(
+    up: Up, meshsecd: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "is down" not in up(*BY_CABLE).stdout
+    monkeypatch.setattr(kernel, "present", lambda: [replace(CABLE, up=False)])
+    said_now = up().stdout
+    assert "`ip link set eth1 up`" in said_now
+    assert "`printf 'auto eth1\\niface eth1 inet manual\\n' >/etc/network/interfaces.d/eth1`" in said_now
 
 
 def test_only_root_may(up: Up, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
