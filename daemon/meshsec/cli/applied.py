@@ -11,8 +11,10 @@ from meshsec.cli import export
 from meshsec.cli.app import App
 from meshsec.cli.client import Client
 
-_UNITS = ("meshsecd", "meshsec-page", "meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd")
+_UNITS = ("meshsecd.service", "meshsec-page.service", "meshsec-clients.service", "meshsec-dnsmasq.service")
 """What reads meshsec.toml when it starts. A unit whose condition is not met is skipped. SAs and rules stay."""
+_ACCESS_POINT = "meshsec-hostapd.service"
+"""It reads the file, too, and runs only where [access] has a radio: a password alone starts it in vain."""
 _ROUTER = "olsrv2d.service"
 _CLIENTS_FILE = "dnsmasq.conf"
 _LIMIT = 1 << 20
@@ -71,9 +73,13 @@ def is_stale(app: App) -> bool:
     return any(check["name"] == "configuration" and check["level"] != "ok" for check in checks)
 
 
-def restart() -> None:
+def restart(app: App) -> None:
     """Let everything that runs read the configuration again."""
-    systemd.run("systemctl", "restart", *(f"{unit}.service" for unit in _UNITS))
+    if app.settings.access.radio is None:
+        systemd.run("systemctl", "stop", _ACCESS_POINT)
+        systemd.run("systemctl", "restart", *_UNITS)
+    else:
+        systemd.run("systemctl", "restart", *_UNITS, _ACCESS_POINT)
     if systemd.is_active(_ROUTER):
         systemd.run("systemctl", "reload", _ROUTER)
     click.echo("The changed configuration is in force.")

@@ -91,7 +91,7 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
     # A meshsecd that ran before reads the fleet. The router is reloaded with it, so only where it matters.
     _wait_answer(app, "reload" if fleet else "status")
     if not is_new and (is_changed or applied.is_stale(app)):
-        applied.restart()
+        applied.restart(app)
         _wait_answer(app, "status")
     _show(app, present, fleet)
 

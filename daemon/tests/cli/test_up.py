@@ -225,9 +225,11 @@ def test_a_run_that_was_interrupted_is_completed(up: Up, config: Path, calls: Pa
 
 
 ACCESS = '[access]\nnetworks = ["10.130.0.0/16"]\n'
-_UNITS = ("meshsecd", "meshsec-page", "meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd")
+ACCESS_RADIO = 'radio = { interface = "wlan2", ssid = "valley", frequency = 5180, country = "DE" }\n'
+_UNITS = "meshsecd.service meshsec-page.service meshsec-clients.service meshsec-dnsmasq.service"
 RESTARTS = [
-    f"systemctl restart {' '.join(f'{one}.service' for one in _UNITS)}",
+    "systemctl stop meshsec-hostapd.service",
+    f"systemctl restart {_UNITS}",
     "systemctl reload olsrv2d.service",
 ]
 
@@ -271,6 +273,15 @@ def test_a_new_access_node_has_dnsmasqs_file_and_the_second_run_keeps_it(
     calls.write_text("")
     assert "dnsmasq.conf" not in running().stdout
     assert changes(calls) == []
+
+
+def test_the_access_point_of_a_node_with_a_radio_starts(
+    running: Up, config: Path, calls: Path, programs_of_access: Path
+) -> None:
+    config.write_text(config.read_text() + ACCESS + ACCESS_RADIO)
+    credential.store(credential.ACCESS_PASSWORD, b"the phones of the valley")
+    assert running().exit_code == 0
+    assert changes(calls)[0] == f"systemctl restart {_UNITS} meshsec-hostapd.service"
 
 
 def test_dnsmasqs_file_follows_the_configuration_unless_somebody_wrote_it(
@@ -318,8 +329,7 @@ def programs_of_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_an_access_node_lacks_is_named_with_the_command_that_brings_it(
     running: Up, config: Path, calls: Path, programs_of_access: Path
 ) -> None:
-    radio = 'radio = { interface = "wlan2", ssid = "valley", frequency = 5180, country = "DE" }\n'
-    config.write_text(config.read_text() + ACCESS + radio)
+    config.write_text(config.read_text() + ACCESS + ACCESS_RADIO)
     assert "install -D -m 0600 /dev/stdin" in said(running())
     credential.store(credential.ACCESS_PASSWORD, b"the phones of the valley")
     (programs_of_access / "hostapd").unlink()
