@@ -114,7 +114,7 @@ lint-ansible: setup ## check the Ansible collection with ansible-lint's profile 
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
-	$(BIN)/pytest $(BESIDE) -m 'not slow' daemon/tests kernel-config/tests rt/tests
+	$(BIN)/pytest $(BESIDE) --reruns $(RERUNS) -m 'not slow' daemon/tests kernel-config/tests rt/tests
 
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet

@@ -11,6 +11,8 @@ const { metafile } = await build({
   entryPoints: { page: "src/main.tsx" },
   outdir: directory,
   bundle: true,
+  splitting: true, // photo.js is loaded when there is a photo
+  chunkNames: "[name]",
   minify: true,
   format: "esm",
   target: "es2022",

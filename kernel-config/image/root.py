@@ -46,6 +46,9 @@ _TEXTS = ("man", "zsh", "fish", "doc/meshsec/README.md", "doc/meshsec/CHANGELOG.
 MOUNTED = ("efi", "etc/meshsec", "etc/olsrv2d", "etc/overlayd")
 """What of the root comes from elsewhere at run time."""
 
+LINKS = {"etc/resolv.conf": "/run/systemd/resolve/resolv.conf", "etc/hosts": "/var/lib/node/names/hosts"}
+"""What of ``/etc`` is made at each boot, or changes: tmpfiles.d makes the targets."""
+
 
 @dataclass(frozen=True)
 class Mirrors:
@@ -137,11 +140,12 @@ def seal(root: Path, kept: Path) -> None:
             content.unlink()
         else:
             shutil.rmtree(content)
-    for name in ("etc/resolv.conf", "etc/machine-id", "etc/.pwd.lock", "etc/passwd-", "etc/shadow-", "etc/group-"):
+    for name in (*LINKS, "etc/machine-id", "etc/.pwd.lock", "etc/passwd-", "etc/shadow-", "etc/group-"):
         (root / name).unlink(missing_ok=True)
     # Empty, not absent: no boot is a "first boot" to systemd, and the identity comes from the firmware.
     (root / "etc/machine-id").touch()
-    (root / "etc/resolv.conf").symlink_to("/run/systemd/resolve/resolv.conf")
+    for name, target in LINKS.items():
+        (root / name).symlink_to(target)
 
 
 def kernel_release(root: Path) -> str:

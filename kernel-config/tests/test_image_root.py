@@ -26,6 +26,19 @@ def test_a_bind_mount_has_its_folder_and_comes_before_its_writers() -> None:
         assert bound <= set(unit[setting].split()), setting
 
 
+def test_what_etc_links_to_is_made_at_each_boot() -> None:
+    """The names of nodes are kept behind one of the links, by a unit that may write there and nowhere else."""
+    made = (FILES / "usr/lib/tmpfiles.d/vehicle.conf").read_text(encoding="ascii")
+    found = {line.split()[1]: line.split()[6:] for line in made.splitlines() if line.startswith("f ")}
+    assert set(found) == set(root.LINKS.values())
+    assert not any((FILES / name).exists() for name in root.LINKS)
+    assert found[root.LINKS["etc/hosts"]][:2] == ["127.0.0.1", "localhost"]
+    drop_in = FILES / "usr/lib/systemd/system/meshsec-names.service.d/50-vehicle.conf"
+    folder = root.LINKS["etc/hosts"].rpartition("/")[0]
+    settings = drop_in.read_text(encoding="ascii").splitlines()
+    assert {f"RequiresMountsFor={folder}", f"ReadWritePaths={folder}", "ConditionPathIsReadWrite="} <= set(settings)
+
+
 def test_the_name_of_an_image_changes_with_every_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(root, "REPOSITORY", tmp_path)
     programs = tmp_path / "build/bin"

@@ -9,15 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from mnemonic import Mnemonic
 
 from meshsec.adapters.files import key_store
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets, joining
-from meshsec.core.trust.joining import NO_COOKIE, PORT, Approval, Cookie, Message, Receipt, Request
+from meshsec.core.trust.fingerprint_words import first_octets, spoken
+from meshsec.core.trust.joining import NO_COOKIE, PORT, Approval, Cookie, Found, Message, Receipt, Request, Search
 from meshsec.core.values.model import Card
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
@@ -148,9 +150,9 @@ def test_a_new_node_believes_no_fleet_but_the_one_that_it_was_given(hostile: Hos
     def say(message: Cookie | Approval) -> None:
         sender.sendto(joining.encode(message), (c.announced, PORT))
 
-    assert said(sender, c).cookie == NO_COOKIE
+    assert said(sender, c, Request).cookie == NO_COOKIE
     say(Cookie(bytes([7]) * 16))
-    cookie = said(sender, c).cookie
+    cookie = said(sender, c, Request).cookie
     for office, member in ((strange, strange), (hostile.office, strange), (strange, hostile.office)):
         say(Approval(cookie, office.sign(c).octets, member.sign(b).octets))
         time.sleep(SILENCE)
@@ -160,13 +162,44 @@ def test_a_new_node_believes_no_fleet_but_the_one_that_it_was_given(hostile: Hos
     c.wait_for("it trusts whom the fleet signed", lambda: "b" in states(c), 60)
 
 
-def said(sender: socket.socket, node: Node) -> Request:
-    """Return the next request of a node."""
+def test_a_new_node_that_knows_words_alone_believes_no_fleet_with_others(hostile: Hostile) -> None:
+    """b is the nearest and answers first: with fleets of its own, and with the true one under a false checksum."""
+    c, true = hostile.lab["c"], hostile.office.fleet
+    sender = hostile.opened()
+    words = " ".join(spoken(true.fingerprint, Mnemonic("english").wordlist))
+    c.meshsec("fleet", "join", words)
+    assert said(sender, c, Search).sought == first_octets(true.fingerprint)
+    sender.sendto(joining.encode(Cookie(bytes([7]) * 16)), (c.announced, PORT))
+    cookie = said(sender, c, Search).cookie
+    for number in range(200):
+        octets = fleets.fleet_octets(Office().fleet if number % 2 else true)
+        damaged = octets if number % 2 else octets[:-1] + bytes([octets[-1] ^ 1])
+        sender.sendto(joining.encode(Found(cookie, damaged)), (c.announced, PORT))
+    c.wait_for("the member's answer", lambda: joined(c) == [true.public_key.hex()], 90)
+    assert not [one for one in problems(c) if "fleet" in one]
+
+
+def joined(node: Node) -> list[str]:
+    """Return the keys of the fleets that a node has joined."""
+    view = json.loads(node.meshsec("fleet", "status", "--json").stdout)
+    return [one["public_key"] for one in view["fleets"]]
+
+
+def problems(node: Node) -> list[str]:
+    found: list[str] = node.control.ask("status")["problems"]
+    return found
+
+
+M = TypeVar("M", Request, Search)
+
+
+def said(sender: socket.socket, node: Node, kind: type[M]) -> M:
+    """Return the next message of this kind of a node."""
     sender.settimeout(90)
     while True:
         octets, (source, *_) = sender.recvfrom(2048)
         found = joining.decode(octets)
-        if source == node.announced and isinstance(found, Request):
+        if source == node.announced and isinstance(found, kind):
             return found
 
 

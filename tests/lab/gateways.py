@@ -85,9 +85,11 @@ class Uplink:
         for own, gateway in zip(_HIDDEN, self.inner, strict=True):
             run(["ip", "-n", router.namespace, "address", "replace", own, "dev", "lo"])
             run(["ip", "-n", router.namespace, "route", "add", gateway, "dev", router.interface, "src", own])
-        yield
-        for gateway in self.inner:
-            run(["ip", "-n", router.namespace, "route", "del", gateway, "dev", router.interface])
+        try:
+            yield
+        finally:
+            for gateway in self.inner:
+                run(["ip", "-n", router.namespace, "route", "del", gateway, "dev", router.interface])
 
     def fix(self) -> None:
         """Put everything back as it was."""

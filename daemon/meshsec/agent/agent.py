@@ -25,6 +25,7 @@ from meshsec.agent.control.sides import Sides
 from meshsec.agent.driver import Driver
 from meshsec.agent.sides import access, leftovers
 from meshsec.agent.sides.access import AccessSide
+from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
 from meshsec.agent.sides.gateway import GatewaySide, Uses
@@ -47,19 +48,24 @@ from meshsec.agent.sides.scheduling import CharonSide, Scheduling
 from meshsec.agent.sides.services import ServicesSide
 from meshsec.agent.sides.surroundings import Around
 from meshsec.agent.sides.trust import Trust
+from meshsec.agent.sides.twins import TwinsSide
 from meshsec.agent.start import Start
 from meshsec.core.channels.actions import Action, Side
 from meshsec.core.channels.desired import endpoint
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.config.networks import configured_networks
+from meshsec.core.config.offered_networks import offering
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.ike.port import IkePort
 from meshsec.core.networks.mtu import inner_mtu
 from meshsec.core.policy import esp_rank
+from meshsec.core.trust.identity import IdentityError
 from meshsec.core.values.failures import Cause
+from meshsec.core.values.host_names import ClientName
+from meshsec.core.values.model import Card
 
 LINGER = 10.0
 """Seconds that an ended key's address stays; charon repeats unconfirmed messages for about as long."""
@@ -75,6 +81,25 @@ def _publisher(*servers: ControlServer) -> Callable[[Mapping[str, object]], None
             server.publish(event)
 
     return publish
+
+
+def _namer(here: NamesSide, peers: ServicesSide) -> Callable[[tuple[ClientName, ...]], None]:
+    """Return a function that says here and to peers what the clients of this node are called."""
+
+    def name(names: tuple[ClientName, ...]) -> None:
+        here.of_this_node(names)
+        peers.client_names.tell(names)
+
+    return name
+
+
+def _offered(start: Start) -> Card:
+    """Return this node's card with the networks that it asks to speak for, or without if a card cannot have them."""
+    try:
+        return offering(start.card, start.settings)
+    except IdentityError as error:
+        _log.info("requests to join ask for no network: %s", error)
+        return start.card
 
 
 class Agent:
@@ -100,12 +125,14 @@ class Agent:
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
         around = Around(settings, start.cards)
         self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.poll, start.sides)
-        self.names = NamesSide(Path(settings.paths.names), start.cards)
+        self.names = NamesSide(Path(settings.paths.names), start.cards, engine.known)
         self.trust.on_peers = self.names.follow
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
         keys = Keys(Path(settings.paths.key), is_changing=len(start.cards) > 1)
-        asking = endpoint(card, backend), keys, engine.known.routes, self.driver.rules_in_force, self._spawn
-        self.joining = JoiningSide(JoiningSurroundings(card, *asking), self.trust)
+        self.port = ClearPort(endpoint(card, backend), self.driver.rules_in_force)
+        self.twins = TwinsSide(self.port, keys, engine.known)
+        asking = endpoint(card, backend), keys, engine.known.routes, self.port, self._spawn
+        self.joining = JoiningSide(JoiningSurroundings(card, _offered(start), *asking), self.trust)
         outside = Outside(
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
         )
@@ -126,14 +153,27 @@ class Agent:
             networks,
             Uses(self.routing.announce, self.driver.post, self.driver.rules_in_force),
         )
+        self.services = ServicesSide(
+            card.address,
+            settings.services,
+            engine.known,
+            self.names.of_peer,
+            serves=bool(settings.access.networks),
+        )
         self.access = AccessSide(
             settings.access,
             settings.paths,
             card.address,
             engine.known,
-            access.Uses(self.routing.announce_clients, self.driver.post, self._spawn, settings.page.port_for_clients),
+            access.Uses(
+                self.routing.announce_clients,
+                self.driver.post,
+                self._spawn,
+                _namer(self.names, self.services),
+                self.names.remembered,
+                settings.page.port_for_clients,
+            ),
         )
-        self.services = ServicesSide(card.address, settings.services, engine.known)
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
         self.configuration = ConfigurationFile(start.config, settings)
@@ -157,6 +197,8 @@ class Agent:
                 self.names,
                 self.fleet,
                 self.joining,
+                self.port,
+                self.twins,
                 self.ike,
                 self.ports,
                 self.routing,
@@ -203,6 +245,7 @@ class Agent:
                     *await self.networks.found(),
                 )
                 self.driver.learn(await self.modes.load())
+                await self.names.load()
                 await self.trust.reload()
                 for event in found:  # in one turn with the peers, so that the first rules contain both
                     self.driver.post(event)
@@ -215,12 +258,15 @@ class Agent:
                 tasks.create_task(self.gateway.run())
                 tasks.create_task(self.access.run())
                 tasks.create_task(self.services.run())
+                tasks.create_task(self.services.client_names.run())
                 tasks.create_task(self.islands.run())
                 tasks.create_task(self.gateway_watch.run())
                 tasks.create_task(self.overlay.run())
                 tasks.create_task(self.routing.run())
                 tasks.create_task(self.fleet.run())
                 tasks.create_task(self.names.run())
+                tasks.create_task(self.port.run())
+                tasks.create_task(self.twins.run())
                 tasks.create_task(self.joining.run())
                 tasks.create_task(self.scheduling.run())
                 tasks.create_task(self.ike.run())
@@ -316,8 +362,10 @@ class Agent:
         self.islands.follow()
         self.access.follow()
         self.services.follow()
+        self.names.settle()
         self.fleet.follow(self.driver.engine.known.channels())
         self.joining.follow(self.driver.engine.known.channels())
+        self.twins.follow()
         self.routing.trust(channel.card for channel in self.driver.engine.known.channels() if channel.card)
         self.routing.use(self.driver.engine.known.networks.grants.keys())
         self._tell_watchers()

@@ -170,7 +170,7 @@ def dnsmasq_conf(app: App) -> str:
         raise click.ClickException(f"{app.config}: [access] has no networks: this node serves no clients")
     comment = DNSMASQ_COMMENT
     places = dnsmasq.Places(f"{paths.run}/access", str(Path(paths.names).parent), f"{paths.run}-access")
-    return dnsmasq.render(access, app.settings.node.name, places, comment)
+    return dnsmasq.render(access, places, comment)
 
 
 def _hostapd(app: App) -> str:

@@ -11,10 +11,10 @@ import click
 from meshsec.adapters.files import fleet_key, trust_store
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.cli import cards as shown
+from meshsec.cli import fleet_join, fleet_requests
 from meshsec.cli import fleet_options as options
-from meshsec.cli import fleet_requests
 from meshsec.cli.app import FAILED, App
-from meshsec.cli.client import Client, DaemonAbsentError
+from meshsec.cli.fleet_join import reload
 from meshsec.cli.fleet_options import DAY, spoken, text_of
 from meshsec.cli.output import facts, json_option, print_json, print_table
 from meshsec.core.trust import card as cards
@@ -38,7 +38,13 @@ def fleet() -> None:
     """
 
 
-for command in (fleet_requests.requests, fleet_requests.approve, fleet_requests.refuse):
+for command in (
+    fleet_join.join,
+    fleet_join.leave,
+    fleet_requests.requests,
+    fleet_requests.approve,
+    fleet_requests.refuse,
+):
     fleet.add_command(command)
 
 
@@ -131,30 +137,6 @@ def show(directory: Path, as_json: bool) -> None:
 
 
 @fleet.command
-@click.argument("fleet_card", metavar="FLEET")
-@click.argument("signed", metavar="[SIGNED CARD]", default="")
-@click.pass_obj
-def join(app: App, fleet_card: str, signed: str) -> None:
-    """Take the word of FLEET (`meshsec fleet show`) for who is a peer.
-
-    Without a signed card this node asks the fleet's members over the mesh, until its operator approves it (`meshsec
-    fleet approve`).
-
-    With this node's own card as the fleet has signed it, the others learn it from this node. Each may be '@FILE', or
-    '-' for standard input. A second time replaces the signed card; that of a next key (`meshsec key next`) is
-    added to it.
-    """
-    joined = fleets.parse_fleet(text_of(fleet_card))
-    own = [app.card, *([app.next_card] if app.next_card else [])]
-    store.join(app.peers_directory, joined, text_of(signed) if signed else "", own)
-    _reload(app)
-    click.echo(f"{joined.name} is joined: who is signed by it is a peer, who is revoked by it is none")
-    click.echo(f"Compare by voice: {spoken(joined)}")
-    if not signed:
-        click.echo(f"Read these six words to its operator, who approves this node: {shown.spoken(app.card)}")
-
-
-@fleet.command
 @click.argument("text", metavar="LIST|SIGNED CARD...", nargs=-1, required=True)
 @click.pass_obj
 def take(app: App, text: tuple[str, ...]) -> None:
@@ -172,20 +154,10 @@ def take(app: App, text: tuple[str, ...]) -> None:
     for one in notes:
         store.take_list(app.peers_directory, one)
     new = store.take_members(app.peers_directory, members, app.card) if members else 0
-    _reload(app)
+    reload(app)
     click.echo(f"new: {newer} of {len(lists)} trust lists, {new} of {len(members)} signed cards")
     for card in (fleets.read_card(one, keys).card for one in members):
         click.echo(f"{card.name}: {shown.addresses(card)}")
-
-
-@fleet.command
-@click.argument("name")
-@click.pass_obj
-def leave(app: App, name: str) -> None:
-    """Take the word of the fleet NAME no longer: its members are no peers, its revocations are forgotten."""
-    store.leave(app.peers_directory, name)
-    _reload(app)
-    click.echo(f"{name} is left")
 
 
 @fleet.command
@@ -376,12 +348,3 @@ def _revoked(text: str, revoked: frozenset[bytes]) -> bytes:
         known = ", ".join(sorted(key.hex() for key in revoked)) or "none"
         raise click.ClickException(f"{fingerprint.hex()} is not revoked; revoked: {known}")
     return fingerprint
-
-
-def _reload(app: App) -> None:
-    """Let meshsecd see what was changed. Without it that takes effect when it starts."""
-    try:
-        with Client(app.socket) as client:
-            client.call("reload")
-    except DaemonAbsentError:
-        click.echo("meshsecd is not running: this takes effect when it starts.", err=True)

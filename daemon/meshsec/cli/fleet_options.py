@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -43,12 +43,17 @@ def load_key(path: Path, passphrase_stdin: bool) -> Ed25519PrivateKey:
 
 
 def signed_card(path: Path, passphrase_stdin: bool, card: Card, days: int = 0) -> SignedCard:
-    """Sign a card for ``days``, or for ever. Raises ClickException if its key is revoked."""
+    """Ask for the key's passphrase if it has one, and sign a card for ``days``, or for ever. Raises ClickException."""
+    return sign(path, partial(load_key, path, passphrase_stdin), card, days)
+
+
+def sign(path: Path, load: Callable[[], Ed25519PrivateKey], card: Card, days: int = 0) -> SignedCard:
+    """Sign a card with the key that ``load`` gives. Raises ClickException if the card's key is revoked."""
     listed = fleet_key.trust_list(path)
     if listed and card.fingerprint in listed.revoked:
         raise click.ClickException(f"that key is revoked: `meshsec fleet unrevoke {card.fingerprint.hex()}`")
     now = int(time.time())
-    signed = fleets.sign_card(load_key(path, passphrase_stdin), card, now, now + days * DAY if days else 0)
+    signed = fleets.sign_card(load(), card, now, now + days * DAY if days else 0)
     with informing("the card is signed, but not to be revoked by its name"):
         fleet_key.remember_signed(path, card)
     return signed
@@ -71,6 +76,17 @@ def warn(error: fleet_key.FleetKeyError, without: str) -> None:
 def spoken(known: Fleet) -> str:
     """Return the words by which two people compare the key of a fleet."""
     return " ".join(fingerprint_words.spoken(known.fingerprint, shown.wordlist()))
+
+
+def wanted(text: str) -> Fleet | bytes:
+    """Return the fleet whose card a text is, or what its six words say of the fleet's key.
+
+    Raises FleetError or WordsError.
+    """
+    text = text_of(text)
+    if len(text.split()) > 1:
+        return fingerprint_words.said_octets(text, shown.wordlist())
+    return fleets.parse_fleet(text)
 
 
 def text_of(given: str) -> str:

@@ -60,7 +60,7 @@ def _remove() -> None:
 
 def _keep(names: Path) -> None:
     files.make_directory(names.parent)
-    changes = Changes([names, hosts_file.HOSTS])
+    changes = Changes([names, hosts_file.HOSTS, hosts_file.target(hosts_file.HOSTS)])
     notifier = Notifier()
     notifier.ready()
     told = ""

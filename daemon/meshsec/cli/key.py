@@ -1,7 +1,6 @@
 """``meshsec key``: this node's own card."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ from meshsec.cli.app import App
 from meshsec.cli.cards import SCHEMA, described, view
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import facts, json_option, print_json
-from meshsec.core.config.networks import configured_networks
-from meshsec.core.networks.networks import DEFAULTS
+from meshsec.core.config.offered_networks import offering
 from meshsec.core.trust import card as cards
-from meshsec.core.trust.identity import IdentityError, checked_networks
+from meshsec.core.trust.identity import IdentityError
 from meshsec.core.values.model import Card
 
 STATUS_SCHEMA = "meshsec-key-1"
@@ -107,13 +105,8 @@ def cancel(app: App) -> None:
 
 def _with_networks(app: App) -> Card:
     """Return this node's card with the networks that it announces by its configuration."""
-    settings = app.settings
-    configured = configured_networks(settings.routing, settings.policy, settings.access)
-    own = [*(one.prefix for one in configured.own), *configured.shared]
-    if settings.gateway.uplink:
-        own += [DEFAULTS[version] for version in settings.gateway.by(settings.gateway.uplink).versions]
     try:
-        return replace(app.card, networks=checked_networks(own))
+        return offering(app.card, app.settings)
     except IdentityError as error:
         raise click.ClickException(f"{app.config}: {error} on a card; name others in [routing] accept") from error
 
@@ -136,8 +129,13 @@ def behind(peers: Iterable[dict[str, Any]]) -> list[str]:
 
 def draw(text: str) -> None:
     """Draw a card as a QR code: upper case, for which QR has a denser alphabet."""
+    draw_text(text.replace(" ", "").upper())
+
+
+def draw_text(text: str) -> None:
+    """Draw a text as a QR code."""
     import sys  # noqa: PLC0415
 
     import segno  # noqa: PLC0415 - only here
 
-    segno.make_qr(text.replace(" ", "").upper(), error="m").terminal(out=sys.stdout, compact=True)
+    segno.make_qr(text, error="m").terminal(out=sys.stdout, compact=True)

@@ -31,7 +31,8 @@ def checks(app: App) -> list[Check]:
             return []
         wanted = keeper.lines(names)
         present = hosts_file.parts(hosts_file.HOSTS)
-        if present.lines != tuple(wanted) and os.statvfs(hosts_file.HOSTS.parent).f_flag & os.ST_RDONLY:
+        folder = hosts_file.target(hosts_file.HOSTS).parent
+        if present.lines != tuple(wanted) and os.statvfs(folder).f_flag & os.ST_RDONLY:
             return [Check("names", Level.OK, _READ_ONLY)]
     except ConfigError:  # meshsecd has what was in force before, and says so
         return []

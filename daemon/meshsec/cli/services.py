@@ -1,6 +1,8 @@
 """``meshsec services``: what this node and its peers offer."""
 
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -23,13 +25,14 @@ def services(app: App, as_json: bool) -> None:
     if as_json:
         print_json(view)
     elif view["services"]:
-        rows = (
-            (one["name"], f"{one['node']}.{DOMAIN}:{one['port']}/{one['protocol']}", one["description"] or None)
-            for one in view["services"]
-        )
+        rows = ((one["name"], one["url"] or _place(one), one["description"] or None) for one in view["services"])
         print_table(("SERVICE", "WHERE", "DESCRIPTION"), rows)
     else:
         click.echo("Nothing is offered here, nor by the peers in reach; [[service]] of meshsec.toml offers something.")
     if view["problem"]:
         click.secho(f"Problem: {view['problem']}", fg="red", err=as_json)
         sys.exit(DEGRADED)
+
+
+def _place(one: Mapping[str, Any]) -> str:
+    return f"{one['node']}.{DOMAIN}:{one['port']}/{one['protocol']}"

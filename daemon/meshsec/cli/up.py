@@ -18,12 +18,11 @@ from meshsec.cli import applied, setup
 from meshsec.cli.app import App
 from meshsec.cli.cards import described
 from meshsec.cli.client import Client, DaemonAbsentError
-from meshsec.cli.fleet_options import spoken, text_of
+from meshsec.cli.fleet_options import spoken, wanted
 from meshsec.cli.key import draw
 from meshsec.cli.output import facts
 from meshsec.cli.up_answers import SECURITIES, Answers, Given, answered, asked_fleet
 from meshsec.core.islands import paths
-from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import Fleet
 
 _TARGET = "meshsec.target"
@@ -44,7 +43,9 @@ _POLL_SECONDS = 0.2
 @click.option("--mesh-id", help="With a radio: the mesh's name, the same on all nodes.")
 @click.option("--frequency", type=int, metavar="MHZ", help="With a radio: its channel, such as 2412.")
 @click.option("--security", type=SECURITIES, help="With a radio: whether neighbours need a password.")
-@click.option("--join", "fleet_text", metavar="FLEET", help="The card of a fleet to join, '@FILE', or '-'.")
+@click.option(
+    "--join", "fleet_text", metavar="FLEET", help="A fleet to join: its six words, its card, '@FILE', or '-'."
+)
 @click.pass_obj
 def up(  # noqa: PLR0913, PLR0917  # one for each option
     app: App,
@@ -67,7 +68,7 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
     """
     if os.geteuid() != 0:
         raise click.ClickException("only root may set up a node: `sudo meshsec up`")
-    fleet = fleets.parse_fleet(text_of(fleet_text)) if fleet_text else None
+    fleet = wanted(fleet_text) if fleet_text else None
     given = Given(name, ipv4, interfaces, mesh_id, frequency, security)
     present = kernel.present()
     if files.exists(app.config):
@@ -77,9 +78,11 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
         fleet = fleet or asked_fleet()
         _write(app, answers)
     setup.make_key(app)
-    if fleet:
+    if isinstance(fleet, Fleet):
         own = [app.card, *filter(None, [app.next_card])]
         store.join(app.peers_directory, fleet, "", own)
+    elif fleet:
+        store.seek(app.peers_directory, fleet)
     if not systemd.is_booted():
         raise click.ClickException(
             "the node is set up and not started, because this system has no systemd: docs/guide/systemd.md, "
@@ -158,7 +161,7 @@ def _wait_answer(app: App, method: str) -> None:
             return
 
 
-def _show(app: App, present: Sequence[Interface], fleet: Fleet | None) -> None:
+def _show(app: App, present: Sequence[Interface], fleet: Fleet | bytes | None) -> None:
     values = described(app.card, grouped=False)
     click.echo(f"\n{app.card.name} runs. Its card:\n")
     draw(str(values["card"]))
@@ -174,10 +177,16 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | None) -> None:
         click.echo(
             f"\nNetworkManager manages {', '.join(managed)}, too; `meshsec doctor` has the commands that keep it away."
         )
-    if fleet:
+    if isinstance(fleet, bytes):
+        click.echo(
+            f"\n{app.card.name} looks for the fleet over the mesh, and asks it. Its operator approves the node by its "
+            "six words above, or by a photo of the QR code on the page (`meshsec page login --approve`)."
+        )
+    elif fleet:
         click.echo(
             f"\n{app.card.name} asks the fleet {fleet.name} over the mesh. Its operator approves the node by its six "
-            f"words above.\nThe fleet's own six words: {spoken(fleet)}"
+            "words above, or by a photo of the QR code on the page (`meshsec page login --approve`).\n"
+            f"The fleet's own six words: {spoken(fleet)}"
         )
     trusting = (
         "meshsec fleet requests       where the fleet's key is: shows who asks, and how to let a node in"

@@ -11,9 +11,11 @@ from meshsec.adapters.files import credential
 from meshsec.adapters.files.credential import CredentialError
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
+from meshsec.cli.fleet_options import wanted
 from meshsec.cli.setup import host_name
 from meshsec.core.config.radio_settings import Security
-from meshsec.core.trust.fleets import Fleet, FleetError, parse_fleet
+from meshsec.core.trust.fingerprint_words import WordsError
+from meshsec.core.trust.fleets import Fleet, FleetError
 
 SECURITIES = click.Choice([one.value for one in Security])
 _FREQUENCY = 2412
@@ -73,15 +75,13 @@ def answered(given: Given, present: Sequence[Interface]) -> Answers:
     return Answers(name, given.ipv4, interfaces, radio, _password(asks, str(radio["security"])))
 
 
-def asked_fleet() -> Fleet | None:
-    """Ask which fleet to join, if any, as long as the answer is no fleet's card."""
+def asked_fleet() -> Fleet | bytes | None:
+    """Ask which fleet to join, if any, as long as the answer is neither six words nor a fleet's card."""
     while is_at_a_terminal():
-        text = click.prompt(
-            "Card of the fleet to join (meshsec-fleet1:..., empty: none)", default="", show_default=False
-        )
+        text = click.prompt("Six words, or card, of the fleet to join (empty: none)", default="", show_default=False)
         try:
-            return parse_fleet(text) if text else None
-        except FleetError as error:
+            return wanted(text) if text else None
+        except (FleetError, WordsError) as error:
             click.echo(error)
     return None
 

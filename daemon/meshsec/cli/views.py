@@ -1,4 +1,4 @@
-"""``status``, ``topology``, ``plan`` and ``explain``: what meshsecd knows and why (docs/reference/schema)."""
+"""``status``, ``plan`` and ``explain``: what meshsecd knows and why (docs/reference/schema)."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _UNPROTECTED = frozenset({"waiting", "negotiating", "failed"})
 _COLUMNS = ("NAME", "STATE", "HOPS", "VIA", "PLANE", "IN", "OUT")
 """What fits 80 columns, with names of up to 15 characters."""
 _VERBOSE_COLUMNS = (*_COLUMNS, "ADDRESS", "NEXT HOP", "SA AGE", "SET-UP", "READY IN")
-_STRANGER = "(stranger)"
+STRANGER = "(stranger)"
 """A next hop that is no peer. No peer's name has parentheses."""
 
 
@@ -42,7 +42,7 @@ def status(app: App, verbose: bool, as_json: bool) -> None:
     Exit code 3 when a peer in reach is not protected, nothing passes to one that is, a network that is announced is not
     reached, a daemon is away or a rule is not in force.
     """
-    view = _asked(app, "status")
+    view = asked(app, "status")
     if as_json:
         print_json(view)
     else:
@@ -55,34 +55,12 @@ def status(app: App, verbose: bool, as_json: bool) -> None:
 @click.command
 @json_option
 @click.pass_obj
-def topology(app: App, as_json: bool) -> None:
-    """Show neighbours, routes and links.
-
-    They are shown as the routing daemon knows them; a route to a peer has the peer's name.
-    """
-    view = _asked(app, "topology")
-    if as_json:
-        print_json(view)
-        return
-    click.secho("Neighbours", bold=True)
-    print_table(("ORIGINATOR", "LINK", "METRIC IN", "METRIC OUT", "OUR MPR", "WE ARE ITS MPR"), _neighbours(view))
-    click.secho("\nRoutes", bold=True)
-    print_table(("DESTINATION", "PEER", "HOPS", "NEXT HOP", "INTERFACE", "METRIC"), _routes(view))
-    click.secho("\nLinks", bold=True)
-    print_table(("FROM", "TO", "METRIC"), ((edge["source"], edge["target"], edge["metric"]) for edge in view["edges"]))
-    if view["routes_truncated"]:
-        click.echo("There are more routes than are kept.")
-
-
-@click.command
-@json_option
-@click.pass_obj
 def plan(app: App, as_json: bool) -> None:
     """Show what meshsecd would do, and why.
 
     Nothing is done.
     """
-    view = _asked(app, "plan")
+    view = asked(app, "plan")
     if as_json:
         print_json(view)
     elif not view["actions"]:
@@ -109,7 +87,7 @@ def explain(app: App, subject: str | None, scheduling: bool, as_json: bool) -> N
     """
     if scheduling == (subject is not None):
         raise click.UsageError("either PEER, ADDRESS or NETWORK, or --scheduling")
-    view = _asked(app, "scheduling") if subject is None else _asked(app, "explain", {_kind(subject): subject})
+    view = asked(app, "scheduling") if subject is None else asked(app, "explain", {_kind(subject): subject})
     if as_json:
         print_json(view)
         return
@@ -146,7 +124,7 @@ def _daemons(view: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
         yield "Overlay", view["overlay"]
 
 
-def _asked(app: App, method: str, params: Mapping[str, object] | None = None) -> Any:
+def asked(app: App, method: str, params: Mapping[str, object] | None = None) -> Any:
     with Client(app.socket) as client:
         return client.call(method, params)
 
@@ -166,14 +144,18 @@ def _print_node(view: Mapping[str, Any]) -> None:
         what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
         print_prose(f"In the clear by the policy: {what} ({one['reason']})", "yellow")
     for one in view["joining"]:
-        print_prose(
-            f"Waiting for approval by the fleet {one['fleet']}: read these six words to its operator: "
-            f"{' '.join(one['words'])}",
-            "yellow",
-        )
+        print_prose(_waiting(one), "yellow")
     _print_networks(view)
     for problem in view["problems"]:
         print_prose(f"Problem: {problem}", "red")
+
+
+def _waiting(one: Mapping[str, Any]) -> str:
+    words = " ".join(one["words"])
+    if not one["fleet"]:
+        sought = " ".join(one["sought"])
+        return f"Looking for the fleet with the six words {sought}: nobody has answered. This node's own: {words}"
+    return f"Waiting for approval by the fleet {one['fleet']}: read these six words to its operator: {words}"
 
 
 def _print_networks(view: Mapping[str, Any]) -> None:
@@ -242,7 +224,7 @@ def _peer_row(peer: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> 
         "NAME": peer["name"],
         "STATE": _state(peer["state"]),
         "HOPS": peer["hops"],
-        "VIA": names.get((next_hop, interface), _STRANGER) if next_hop else None,
+        "VIA": names.get((next_hop, interface), STRANGER) if next_hop else None,
         "PLANE": peer["data_plane"],
         "IN": octets(peer["bytes_in"]),
         "OUT": octets(peer["bytes_out"]),
@@ -286,20 +268,3 @@ def _milliseconds(value: float | None) -> str | None:
 
 def _when(seconds: float | None) -> str:
     return "now" if seconds is None or seconds <= 0 else f"in {duration(seconds)}"
-
-
-def _neighbours(view: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    for neighbour in view["neighbours"]:
-        yield (
-            neighbour["originator"],
-            "symmetric" if neighbour["symmetric"] else "heard",
-            neighbour["metric_in"],
-            neighbour["metric_out"],
-            "yes" if neighbour["is_mpr"] else None,
-            "yes" if neighbour["selected_us"] else None,
-        )
-
-
-def _routes(view: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    for route in view["routes"]:
-        yield tuple(route[key] for key in ("destination", "peer", "hops", "next_hop", "interface", "metric"))

@@ -14,6 +14,7 @@ from meshsec.adapters.files import config_file, key_store
 from meshsec.adapters.sockets.notify import Notifier
 from meshsec.core.access.shared_address import addresses_of
 from meshsec.core.config.settings import Settings
+from meshsec.core.names.names import DOMAIN
 from meshsec.core.trust.identity import make_card
 from meshsec.core.values.model import Address, Card
 from meshsec.page import assets
@@ -63,7 +64,8 @@ def main(config: Path, directory: Path) -> None:
     except (config_file.ConfigError, key_store.KeyStoreError, assets.AssetError, ListenError) as error:
         raise click.ClickException(str(error)) from error
     feed = Feed(Path(settings.paths.view_socket))
-    web = Web(feed, found, clients=settings.access.networks if settings.page.access else None)
+    clients = settings.access.networks if settings.page.access else None
+    web = Web(feed, found, clients=clients, clients_log_in=settings.page.clients_log_in)
     asyncio.run(_run(feed, Server(_configured(web, card), feed), listeners))
 
 
@@ -90,7 +92,7 @@ def _listener(address: str, port: int) -> socket.socket:
 
 def _configured(web: Web, card: Card) -> uvicorn.Config:
     return uvicorn.Config(
-        web.app((card.name, f"{card.name}.mesh")),
+        web.app(f"{card.name}.{DOMAIN}"),
         http=Connection,
         ws="none",
         lifespan="off",

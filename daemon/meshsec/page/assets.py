@@ -1,4 +1,4 @@
-"""The files that a browser loads, kept in memory: four of them, compressed once."""
+"""The files that a browser loads, kept in memory: five of them, compressed once."""
 
 import gzip
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from pathlib import Path
 TYPES = {
     "index.html": "text/html; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
+    "photo.js": "text/javascript; charset=utf-8",
     "page.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }

@@ -25,6 +25,8 @@ LOOK_SECONDS = 2.0
 """Time between two looks while somebody watches: a change of a route has no event."""
 REST_SECONDS = 0.3
 """Least time between two looks, however many events there are."""
+LOOKED_AT = ("topology", "services", "join_requests")
+"""What is asked at each look of somebody who watches."""
 SLOW_SECONDS = 15.0
 """Time between two looks at what is expensive to find out, or changes rarely."""
 SLOW = ("doctor", "clients", "gateway")
@@ -104,6 +106,10 @@ class Feed:
         """Return whether nobody on the way reads what a browser at this address sends."""
         return document.is_protected(self._document, address)
 
+    def is_own_client(self, address: str) -> bool:
+        """Return whether a client of this node itself has an address."""
+        return document.is_own_client(self._document, address)
+
     def is_behind(self, address: str) -> bool:
         """Return whether a browser at this address is in a network behind this node or behind a peer."""
         return document.is_behind(self._document, address)
@@ -151,7 +157,7 @@ class Feed:
         now, wall = asyncio.get_running_loop().time(), time.time()
         methods = ["status"]
         if is_watched := self._is_watched:
-            methods.append("topology")
+            methods += LOOKED_AT
             if now - self._slow_at >= SLOW_SECONDS:
                 self._slow_at = now
                 methods += SLOW

@@ -1,6 +1,6 @@
 """What holds for every request: who may ask under which name, and what a browser may do with the answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
@@ -24,11 +24,15 @@ HEADERS: Final = {
 class Guard:
     """Refuse requests that another page makes, and send ``HEADERS`` with every answer."""
 
-    def __init__(self, app: ASGIApp, names: Sequence[str], may_look: Callable[[str], bool]) -> None:
-        """``names``: this node's host names, beside its addresses. ``may_look``: whether an address sees the page."""
+    def __init__(self, app: ASGIApp, name: str, may_look: Callable[[str], bool]) -> None:
+        """``name``: this node's in the mesh, the one beside ``localhost`` and its addresses that is served.
+
+        Machines know it from their own files, as a rule. A name without a domain is asked of whoever answers on a LAN,
+        and what a peer calls this node, its own resolver alone knows. ``may_look``: whether an address sees the page.
+        """
         self._app = app
         self._may_look = may_look
-        self._names = frozenset(("localhost", *names))
+        self._names = frozenset(("localhost", name.lower()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""

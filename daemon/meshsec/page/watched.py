@@ -19,7 +19,9 @@ from meshsec.core.monitoring import metrics, netjson
 from meshsec.page.feed import Feed
 
 KEPT_SECONDS = 5.0
-"""Time for which an answer is given again; Prometheus asks each 15 s or more rarely."""
+"""Time for which an answer, or the reason why there is none, is given again; Prometheus asks each 15 s or more rarely.
+"""
+_Failure = AbsentError | ControlError
 _NETJSON = "application/json"
 
 
@@ -28,7 +30,7 @@ class Watched:
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
-        self._kept: dict[str, tuple[float, bytes]] = {}
+        self._kept: dict[str, tuple[float, bytes | _Failure]] = {}
         self._making = asyncio.Lock()
 
     def routes(self) -> list[Route]:
@@ -53,11 +55,16 @@ class Watched:
         """Return a document that is not too old. Raises what ``make`` raises."""
         async with self._making:
             now = asyncio.get_running_loop().time()
-            at, content = self._kept.get(name, (float("-inf"), b""))
+            at, found = self._kept.get(name, (float("-inf"), b""))
             if now - at > KEPT_SECONDS:
-                content = await make()
-                self._kept[name] = (now, content)
-            return content
+                try:
+                    found = await make()
+                except (AbsentError, ControlError) as error:
+                    found = error
+                self._kept[name] = (asyncio.get_running_loop().time(), found)
+            if isinstance(found, bytes):
+                return found
+            raise found.with_traceback(None)
 
     async def _exposition(self) -> bytes:
         """Return the metrics of what meshsecd answers, without what it cannot find out now. Raises AbsentError."""

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from meshsec.adapters.sockets.asking import AbsentError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.core.page.document import within
+from meshsec.core.page.pace import Pace
 from meshsec.core.values.model import Network
 from meshsec.page import connection
 from meshsec.page.assets import Asset
@@ -56,15 +57,27 @@ class RefusedError(Exception):
 class Web:
     """The routes."""
 
-    def __init__(self, feed: Feed, assets: Mapping[str, Asset], *, clients: Sequence[Network] | None = None) -> None:
-        """``clients``: the networks of this node's clients, where not only peers see the page; None: peers alone do."""
+    def __init__(
+        self,
+        feed: Feed,
+        assets: Mapping[str, Asset],
+        *,
+        clients: Sequence[Network] | None = None,
+        clients_log_in: bool = False,
+    ) -> None:
+        """``clients``: the networks of this node's clients, where not only peers see the page; None: peers alone do.
+
+        ``clients_log_in``: whether clients that are at this node itself may log in (ADR 0081).
+        """
         self._feed = feed
+        self._clients_log_in = clients_log_in
         self._clients = clients
         self._assets = assets
         self._streams = 0
+        self._asking, self._changing = Pace(2.0, 20, total=4), Pace(0.5, 10, total=4)
 
-    def app(self, names: Sequence[str]) -> Guard:
-        """Return the application. ``names``: this node's host names."""
+    def app(self, name: str) -> Guard:
+        """Return the application. ``name``: this node's name, with its domain."""
         routes = [Route(path, partial(self._asset, asset), methods=["GET"]) for path, asset in self._assets.items()]
         routes += [
             Route("/api/document", self._document, methods=["GET"]),
@@ -76,7 +89,7 @@ class Web:
             *Watched(self._feed).routes(),
         ]
         refusals = {RefusedError: _refuse, AbsentError: _refuse_absent, ControlError: _refuse_control}
-        return Guard(Starlette(routes=routes, exception_handlers=refusals), names, self._may_look)
+        return Guard(Starlette(routes=routes, exception_handlers=refusals), name, self._may_look)
 
     def _may_look(self, address: str) -> bool:
         if self._feed.is_protected(address):
@@ -84,6 +97,9 @@ class Web:
         if self._clients is None:
             return False
         return self._feed.is_behind(address) or any(within(address, network) for network in self._clients)
+
+    def _may_log_in(self, address: str) -> bool:
+        return self._feed.is_protected(address) or (self._clients_log_in and self._feed.is_own_client(address))
 
     async def _asset(self, asset: Asset, request: Request) -> Response:
         headers = {"ETag": asset.etag, "Cache-Control": "no-cache"}
@@ -98,8 +114,7 @@ class Web:
         after = request.headers.get("last-event-id") or request.query_params.get("after", "")
         if not after.isascii() or not after.isdecimal() or len(after) > 15:
             raise RefusedError(400, "bad_params", f"after: {after[:32]!r} is not allowed; allowed: a version's number")
-        own = request.client is not None and connection.is_own(request.client.host)
-        if self._streams >= MAX_STREAMS - (0 if own else OWN_STREAMS):
+        if self._streams >= MAX_STREAMS - (0 if _is_own(request) else OWN_STREAMS):
             raise RefusedError(503, "busy", f"{self._streams} browsers follow this node already")
         return StreamingResponse(
             self._stream(int(after), request), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
@@ -124,6 +139,7 @@ class Web:
             self._streams -= 1
 
     async def _explain(self, request: Request) -> Response:
+        _admit(self._asking, request)
         return _json(await self._feed.ask("explain", {"peer": request.query_params.get("peer", "")}))
 
     async def _login(self, request: Request) -> Response:
@@ -142,7 +158,8 @@ class Web:
 
     async def _body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON object that a request carries. Raises RefusedError."""
-        if request.client is None or not self._feed.is_protected(request.client.host):
+        _admit(self._changing, request)
+        if request.client is None or not self._may_log_in(request.client.host):
             message = "from here the page only shows: no SA protects the packets on their whole way"
             raise RefusedError(403, "read_only", message)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
@@ -154,6 +171,17 @@ class Web:
         if not isinstance(body, dict):
             raise RefusedError(400, "bad_request", "the body is no JSON object")
         return body
+
+
+def _is_own(request: Request) -> bool:
+    return request.client is not None and connection.is_own(request.client.host)
+
+
+def _admit(pace: Pace, request: Request) -> None:
+    """Raise RefusedError when somebody asks too often."""
+    source = request.client.host if request.client else ""
+    if not pace.admits(source, asyncio.get_running_loop().time(), own=_is_own(request)):
+        raise RefusedError(429, "too_often", "too much was asked; try again in a few seconds")
 
 
 async def _octets(request: Request) -> bytes:

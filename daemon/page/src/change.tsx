@@ -15,7 +15,7 @@ export function Change({ peers, refusal }: Props) {
   const [, again] = useState(0);
   const make = async (method: string, params: Record<string, unknown>, done: string): Promise<boolean> => {
     try {
-      await change(method, params);
+      await change<unknown>(method, params);
       setSaid(done);
       return true;
     } catch (error) {

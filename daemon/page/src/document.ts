@@ -34,6 +34,23 @@ export interface Check {
   mend: string;
 }
 
+/** A node that asks to join a fleet. */
+export interface Request {
+  fleet: string;
+  fleet_key: string;
+  name: string;
+  address: string;
+  fingerprint: string;
+  words: string[];
+  networks: string[];
+  /** The neighbour through which it asks; missing: it is this node itself. */
+  via?: string;
+  /** Address of another node with the same name. */
+  namesake?: string;
+  /** Seconds of the wall clock. */
+  since?: number;
+}
+
 export interface Network {
   network: string;
   by: string;
@@ -59,6 +76,15 @@ export interface Client {
   node?: string | null;
 }
 
+export interface Service {
+  node: string;
+  address: string;
+  name: string;
+  protocol: "tcp" | "udp";
+  port: number;
+  description: string;
+}
+
 export interface Graph {
   nodes: Record<string, NodeKind>;
   edges: Record<string, { kind: EdgeKind; metric?: number }>;
@@ -78,6 +104,8 @@ export interface Document {
   rules_stand?: boolean;
   problems?: string[];
   peers?: Record<string, Peer>;
+  /** By the fleet's and the node's key. */
+  requests?: Record<string, Request>;
   networks?: Network[];
   own_networks?: string[];
   links?: { peer: string; up: boolean; problems: string[] }[];
@@ -96,6 +124,7 @@ export interface Document {
     unwatched: string;
     ways_out: Network[];
   };
+  services?: { services: Service[]; problem: string };
   figures?: Figures;
   events?: Event[];
 }

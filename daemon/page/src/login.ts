@@ -1,6 +1,8 @@
 /** Logs in by the address that `meshsec page login` prints, and makes changes. */
 
 const KEY = "session";
+/** The public key of the fleet for which the login approves nodes. */
+const APPROVES = "approves";
 
 export class RefusedError extends Error {}
 
@@ -10,8 +12,9 @@ export async function logInByAddress(): Promise<string> {
   if (!token) return "";
   history.replaceState(null, "", location.pathname);
   try {
-    const { session } = await post<{ session: string }>("/api/login", { token });
+    const { session, approves } = await post<{ session: string; approves: string | null }>("/api/login", { token });
     sessionStorage.setItem(KEY, session);
+    sessionStorage.setItem(APPROVES, approves ?? "");
     return "";
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
@@ -27,14 +30,29 @@ export function followAddress(): void {
 
 export const isLoggedIn = (): boolean => sessionStorage.getItem(KEY) !== null;
 
-export async function logOut(): Promise<void> {
-  await post("/api/logout", {}).catch(() => undefined);
-  sessionStorage.removeItem(KEY);
+export const approves = (): string => (isLoggedIn() ? (sessionStorage.getItem(APPROVES) ?? "") : "");
+
+const changes = new EventTarget();
+
+/** Call back when a login has ended. Return what stops that. */
+export function whenLoginChanges(called: () => void): () => void {
+  changes.addEventListener("ended", called);
+  return () => changes.removeEventListener("ended", called);
 }
 
-/** Make a change. A login that has ended is forgotten. */
-export async function change(method: string, params: Record<string, unknown>): Promise<void> {
-  await post("/api/change", { method, params });
+export async function logOut(): Promise<void> {
+  await post("/api/logout", {}).catch(() => undefined);
+  forget();
+}
+
+function forget(): void {
+  sessionStorage.removeItem(KEY);
+  changes.dispatchEvent(new Event("ended"));
+}
+
+/** Make a change, and return what meshsecd answers. A login that has ended is forgotten. */
+export async function change<Answer>(method: string, params: Record<string, unknown>): Promise<Answer> {
+  return post<Answer>("/api/change", { method, params });
 }
 
 async function post<Answer>(path: string, body: unknown): Promise<Answer> {
@@ -45,7 +63,7 @@ async function post<Answer>(path: string, body: unknown): Promise<Answer> {
     body: JSON.stringify(body),
   });
   const content = (await answer.json()) as Answer & { message?: string };
-  if (answer.status === 401) sessionStorage.removeItem(KEY);
+  if (answer.status === 401) forget();
   if (!answer.ok) throw new RefusedError(content.message ?? `the node answers ${answer.status}`);
   return content;
 }

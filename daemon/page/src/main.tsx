@@ -9,10 +9,12 @@ import { Change } from "./change";
 import type { Document } from "./document";
 import { type Following, follow } from "./follow";
 import { Health } from "./health";
+import { Requests } from "./join";
 import { followAddress, logInByAddress } from "./login";
 import { Mesh } from "./mesh";
 import { State } from "./parts";
 import { Explanation, Peers } from "./peers";
+import { Services } from "./services";
 import { Events, OverTime } from "./time";
 
 function Page({ refusal }: { refusal: string }) {
@@ -53,9 +55,11 @@ function Sections({ shown, refusal }: { shown: Document; refusal: string }) {
   return (
     <>
       <Health document={shown} />
+      <Requests requests={shown.requests ?? {}} />
       {graph && node && <Mesh graph={graph} own={node.name} chosen={chosen} choose={choose} />}
       {peer && <Explanation peer={peer} />}
       <Peers peers={peers} chosen={chosen} choose={choose} />
+      <Services document={shown} />
       <Networks document={shown} />
       <Gateways document={shown} />
       <Clients document={shown} />

@@ -6,6 +6,9 @@ import type { Peer } from "./document";
 import { Section, State, Table } from "./parts";
 import { bytes, moment } from "./words";
 
+const TOO_OFTEN = 429;
+const AGAIN_MS = 2000;
+
 interface RowProps {
   peer: Peer;
   isChosen: boolean;
@@ -77,10 +80,14 @@ export function Explanation({ peer }: { peer: Peer }) {
   const [sentences, setSentences] = useState<string[]>([]);
   useEffect(() => {
     const ended = new AbortController();
-    fetch(`/api/explain?peer=${encodeURIComponent(peer.name)}`, { signal: ended.signal })
-      .then((answer) => answer.json())
-      .then((view: { sentences?: string[]; message?: string }) => setSentences(view.sentences ?? [view.message ?? ""]))
-      .catch(() => undefined);
+    const ask = async () => {
+      const answer = await fetch(`/api/explain?peer=${encodeURIComponent(peer.name)}`, { signal: ended.signal });
+      const view = (await answer.json()) as { sentences?: string[]; message?: string };
+      setSentences(view.sentences ?? [view.message ?? ""]);
+      if (answer.status === TOO_OFTEN) setTimeout(() => ended.signal.aborted || again(), AGAIN_MS);
+    };
+    const again = () => void ask().catch(() => undefined);
+    again();
     return () => ended.abort();
   }, [peer.name, peer.state, peer.reason]);
   return (

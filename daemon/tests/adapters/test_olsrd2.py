@@ -137,6 +137,18 @@ def test_the_recorded_routes_of_both_families_arrive() -> None:
     run(scenario)
 
 
+def test_the_released_olsrd2_names_its_list_of_routes_otherwise() -> None:
+    async def scenario() -> None:
+        said = recordings()
+        said["/netjsoninfo route"] = said["/netjsoninfo route"].replace(b'"routes"', b'"route"')
+        async with Telnet(said) as telnet:
+            event = await Listener(telnet.port).next()
+            assert isinstance(event, RoutesReset)
+            assert set(event.routes) == set(DESTINATIONS)
+
+    run(scenario)
+
+
 def test_the_recorded_topology_is_shown() -> None:
     async def scenario() -> None:
         async with Telnet(recordings()) as telnet:

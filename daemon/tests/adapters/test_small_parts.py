@@ -12,7 +12,9 @@ import pytest
 from meshsec.adapters.ike import strongswan_conf
 from meshsec.adapters.ike.strongswan_conf import PluginMissingError, plugins_for, render
 from meshsec.adapters.kernel import esp_probe
+from meshsec.adapters.sockets import client_frames
 from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
+from meshsec.core.access.clients import Sighting
 from meshsec.core.ike import guard
 from meshsec.core.values.model import EspBackend
 from namespaces import ip, needs_root, wait_for
@@ -144,3 +146,14 @@ def test_half_open_sas_block_no_peer_and_redirects_are_off() -> None:
 
 
 _LIMITS = ("block_threshold", "init_limit_half_open", "cookie_threshold", "half_open_timeout")
+
+
+def test_names_of_clients_are_remembered_until_they_are_too_many_and_of_many_the_newest() -> None:
+    names = client_frames._Names()
+    for number in range(2 * client_frames.NAMES_MAX):
+        names.learn(f"mac{number}", f"name{number}")
+        names.learn("mac0", "name")
+    names.learn("mac0", "")
+    assert len(names._by_mac) == client_frames.NAMES_MAX
+    assert names.named(Sighting("mac0")).name == "name"
+    assert names.named(Sighting("mac1")).name == ""

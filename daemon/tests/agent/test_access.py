@@ -76,7 +76,7 @@ class Node:
     def start(self) -> AccessSide:
         settings = AccessSettings(networks=(CLIENTS,), peers=(f"n{NEAR}", f"n{FAR}"))
         known = self.driver.engine.known
-        uses = Uses(self._announce, self._post, self.spawn)
+        uses = Uses(self._announce, self._post, self.spawn, lambda _names: None, lambda _address: "")
         return AccessSide(settings, Paths(run=str(self.directory)), known.node.address, known, uses)
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:

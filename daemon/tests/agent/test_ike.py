@@ -621,19 +621,6 @@ def test_a_peer_that_asks_and_answers_or_sends_keeps_its_sa(
 
 
 @pytest.mark.usefixtures("in_haste")
-def test_a_peer_that_has_an_sa_and_asks_again_and_again_is_two_nodes(play: Callable[[Scenario], None]) -> None:
-    async def scenario(charon: Charon, side: Side) -> None:
-        charon.sas = [{"boat": _with_child(ike_sa("1"), "c1", 1)}]
-        await side.next(IkeDaemonUp)
-        for number in range(ike_proofs.ASKED_OFTEN):
-            assert not side.side.proofs.doubled, number
-            _asks(charon)
-        await until(lambda: side.side.proofs.doubled == {"boat"})
-
-    play(scenario)
-
-
-@pytest.mark.usefixtures("in_haste")
 def test_only_peers_with_an_sa_are_probed_and_none_out_of_reach_loses_it(
     play: Callable[[Scenario], None],
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import replace
-from ipaddress import IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +15,7 @@ from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control.join_requests import JoinMethods
 from meshsec.agent.sides import joining_view
+from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.joining import JoiningSide
 from meshsec.agent.sides.joining import Surroundings as Around
 from meshsec.agent.sides.keys import Keys
@@ -23,10 +24,11 @@ from meshsec.core.channels.ipv4_claims import Surroundings
 from meshsec.core.explain.findings import Level
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets, joining
+from meshsec.core.trust.fingerprint_words import first_octets
 from meshsec.core.trust.fleets import Fleet
 from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
 from meshsec.core.trust.join_requests import ASK_AGAIN, ASK_GAP, CHECKS_BURST
-from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Receipt, Standing
+from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Found, Receipt, Search, Standing
 from meshsec.core.values.model import Card, Route
 from meshsec.core.values.routes import RouteTable
 
@@ -44,13 +46,21 @@ NEW_SEED = _seed(1)
 NEW = make_card("new", public_key_of(NEW_SEED))
 
 
-class Sent:
-    """Takes what the side sends, in the place of its socket."""
+NETWORKS = (ip_network("10.9.0.0/16"), ip_network("2001:db8::/32"))
+
+
+class Sent(ClearPort):
+    """Takes what the side sends, in the place of the port."""
 
     def __init__(self) -> None:
+        super().__init__(OWN.address, self._in_force)
         self.octets: list[bytes] = []
 
-    def send(self, _address: IPv6Address, octets: bytes) -> None:
+    async def _in_force(self, _seconds: float) -> bool:
+        return True
+
+    def send(self, address: IPv6Address, octets: bytes) -> None:
+        del address
         self.octets.append(octets)
 
     def last(self) -> Any:
@@ -65,18 +75,24 @@ class Member:
         self.routes = routes = RouteTable()
         routes.put(Route(IPv6Network(NEW.address), IPv6Address("fe80::2"), "mesh0", 2, 1))
         self.trust = Trust(directory, OWN, lambda _: None, self._anywhere)
-        around = Around(OWN, OWN.address, Keys(directory / "node.key"), routes, self._in_force, self._spawn)
+        self.sent = Sent()
+        self.spawned: list[asyncio.Future[None]] = []
+        around = Around(
+            OWN,
+            replace(OWN, networks=NETWORKS),
+            OWN.address,
+            Keys(directory / "node.key"),
+            routes,
+            self.sent,
+            self._spawn,
+        )
         self.side = JoiningSide(around, self.trust)
-        self.sent = self.side._socket = Sent()  # type: ignore[assignment]
 
     async def _anywhere(self) -> Surroundings:
         return Surroundings((IPv4Network("0.0.0.0/0"),))
 
-    async def _in_force(self, _seconds: float) -> bool:
-        return True
-
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        raise AssertionError(work)
+        self.spawned.append(asyncio.ensure_future(work))
 
     def asked(self, cookie: bytes | None = None, sender: IPv6Address = NEW.address, seed: bytes = NEW_SEED) -> Any:
         """Return the answer to a new node's request, by default with the cookie that it gets first."""
@@ -87,7 +103,7 @@ class Member:
             cookie = said.cookie
         card = make_card("new", public_key_of(seed))
         key = Ed25519PrivateKey.from_private_bytes(seed)
-        self.side._heard(sender, joining.request(key, card, FLEET.public_key, cookie))
+        self.side.heard(sender, joining.request(key, card, FLEET.public_key, cookie))
         return self.sent.last()
 
     def asked_by(self, seed: bytes, via: str) -> Any:
@@ -152,8 +168,10 @@ def test_a_refused_node_is_told_so_until_it_is_approved(directory: Path) -> None
 
 
 def test_new_keys_through_one_neighbour_are_checked_at_a_rate_that_leaves_others_theirs(directory: Path) -> None:
+    seeds = [_seed(number) for number in range(10, 40)]  # takes seconds, in which the rate would allow more
+
     async def work(member: Member) -> None:
-        answers = [member.asked_by(_seed(number), "fe80::2") for number in range(10, 40)]
+        answers = [member.asked_by(seed, "fe80::2") for seed in seeds]
         assert int(CHECKS_BURST) <= sum(isinstance(one, Receipt) for one in answers) < len(answers)
         assert isinstance(member.asked_by(_seed(40), "fe80::3"), Receipt)
 
@@ -196,6 +214,77 @@ def test_an_address_without_a_route_gets_no_answer(directory: Path) -> None:
     run(directory, work)
 
 
+WORDS = first_octets(FLEET.fingerprint)
+
+
+def test_a_member_gives_its_fleet_to_who_has_the_words_and_a_cookie(directory: Path) -> None:
+    async def work(member: Member) -> None:
+        def searched(sought: bytes, cookie: bytes) -> Any:
+            member.side.heard(NEW.address, joining.encode(Search(sought, cookie)))
+            return member.sent.last()
+
+        assert searched(bytes(9), NO_COOKIE) is None
+        cookie = searched(WORDS, NO_COOKIE).cookie
+        assert searched(bytes(9), cookie) is None
+        assert isinstance(searched(WORDS, bytes(16)), Cookie)
+        assert searched(WORDS, cookie) == Found(cookie, fleets.fleet_octets(FLEET))
+        take_list(directory, 10, OWN)
+        await member.trust.reload()
+        assert searched(WORDS, cookie) is None, "it is no member any more"
+
+    run(directory, work)
+
+
+@pytest.mark.parametrize("seeks", [True, False])
+def test_a_fleet_is_joined_if_its_key_has_the_words_that_the_operator_said(tmp_path: Path, *, seeks: bool) -> None:
+    directory, strange = tmp_path / "peers", replace(FLEET, public_key=NEW.public_key)
+    directory.mkdir()
+    if seeks:
+        store.seek(directory, WORDS)
+
+    async def work(member: Member) -> None:
+        side = member.side
+        side.asking.next([NEW.address], 0.0)
+        assert side.asking.heard_cookie(NEW.address, bytes([7]) * 16, 0.0)
+
+        async def heard(fleet: bytes, cookie: bytes = bytes([7]) * 16) -> bool:
+            side.heard(NEW.address, joining.encode(Found(cookie, fleet)))
+            await asyncio.gather(*member.spawned)
+            return FLEET.public_key in member.trust.joined.memberships
+
+        for bad in (fleets.fleet_octets(strange), fleets.fleet_octets(FLEET)[:-1] + b"\0", bytes(69)):
+            assert not await heard(bad)
+        assert not await heard(fleets.fleet_octets(FLEET), bytes([8]) * 16), "nobody was asked with that cookie"
+        assert await heard(fleets.fleet_octets(FLEET)) is seeks
+        assert len(member.trust.joined.memberships) == seeks
+        assert member.trust.joined.sought == b""
+
+    run(directory, work)
+
+
+def test_a_node_that_looks_for_a_fleet_says_so(tmp_path: Path) -> None:
+    directory = tmp_path / "peers"
+    directory.mkdir()
+    store.seek(directory, WORDS)
+
+    async def work(member: Member) -> None:
+        assert member.trust.joined.talks, "so that the rules let its searches pass"
+        (standing,) = joining_view.standing(member.side)
+        assert standing["fleet"] == ""
+        (check,) = joining_view.checks(member.side)
+        assert " ".join(standing["sought"]) in check.found
+        member.side._reachable = [NEW.address]
+        member.side._look_at = float("inf")
+        member.side._ask()
+        assert member.sent.last() == Search(WORDS, NO_COOKIE)
+        (directory / "fleet.sought").write_text("nonsense")
+        await member.trust.reload()
+        (problem,) = member.trust.problems
+        assert "'nonsense'; allowed: 18 hexadecimal digits" in problem
+
+    run(directory, work)
+
+
 def test_a_node_with_the_fleets_key_approves_itself(tmp_path: Path) -> None:
     directory = tmp_path / "peers"
     store.join(directory, FLEET, "", [OWN])
@@ -203,6 +292,7 @@ def test_a_node_with_the_fleets_key_approves_itself(tmp_path: Path) -> None:
     async def work(member: Member) -> None:
         (shown,) = joining_view.requests(member.side)
         assert (shown["name"], shown["via"]) == ("own", None)
+        assert shown["networks"] == [*map(str, NETWORKS)]
         (standing,) = joining_view.standing(member.side)
         assert standing["words"] == shown["words"]
         (check,) = joining_view.checks(member.side)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from core.world import card, peer
+from core.world import Driver, card, peer
 from meshsec.agent.sides import names
 from meshsec.agent.sides.names import NamesSide
 
 
 @asynccontextmanager
 async def running(path: Path) -> AsyncIterator[NamesSide]:
-    side = NamesSide(path, [card(1)])
+    side = NamesSide(path, [card(1)], Driver().engine.known)
     task = asyncio.create_task(side.run())
     try:
         yield side

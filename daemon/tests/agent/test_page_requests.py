@@ -72,6 +72,11 @@ def test_what_only_reports_is_answered(node: Node, method: str) -> None:
         ("drift", {}),
         ("page_login", {}),
         ("page_logout", {}),
+        ("page_wanted", {"signer": "x"}),
+        ("join_approve", {"signed": "x"}),
+        ("join_refuse", {"fingerprint": "x"}),
+        ("join_requests", {"x": "y"}),
+        ("card_read", {"card": "x"}),
         ("nonsense", {}),
     ],
 )
@@ -89,7 +94,7 @@ def test_a_login_may_make_these_changes(node: Node, method: str) -> None:
     assert node.asked == [(method, {"name": "boat", "card": "x"})]
 
 
-@pytest.mark.parametrize("method", ["mode", "peer_revoke", "gateway", "reload", "page_login", "change"])
+@pytest.mark.parametrize("method", ["mode", "peer_revoke", "gateway", "reload", "page_login", "page_wanted", "change"])
 def test_a_login_may_make_no_other_change(node: Node, method: str) -> None:
     session = node.log_in()
     with pytest.raises(ControlError, match="cannot be done here"):

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 
@@ -12,7 +12,9 @@ from meshsec.agent.sides import services as module
 from meshsec.agent.sides.services import ServicesSide
 from meshsec.core.channels.events import RoutesReset, SasObserved
 from meshsec.core.services import services
+from meshsec.core.services.client_names import Taken, portions
 from meshsec.core.services.services import Offer, Protocol, Service
+from meshsec.core.values.host_names import ClientName
 
 OURS = Service("wiki", 80)
 THEIRS = Service("chat", 6667, Protocol.TCP, "For all")
@@ -26,7 +28,40 @@ class Socket:
         self.sent: list[tuple[IPv6Address, Offer]] = []
 
     def send(self, peer: IPv6Address, octets: bytes) -> None:
-        self.sent.append((peer, services.decode(octets)))
+        message = services.decode(octets)
+        if isinstance(message, Offer):
+            self.sent.append((peer, message))
+
+
+def made(own: IPv6Address, driver: Driver) -> ServicesSide:
+    return ServicesSide(own, [OURS], driver.engine.known, lambda _peer, _names: None, serves=False)
+
+
+def test_a_peer_says_that_it_has_no_clients_and_who_asks_is_told_what_they_are_called() -> None:
+    def work(world: World) -> None:
+        named: list[object] = []
+        cam = (ClientName("cam", (IPv4Address("10.130.0.5"),)),)
+        side = world.side = ServicesSide(
+            card(1).address, [], world.driver.engine.known, lambda _peer, names: named.append(names), serves=True
+        )
+        side._socket = world.socket  # type: ignore[assignment]
+        world.reach()
+        assert all(message.clients for _, message in world.socket.sent)
+        side._received(N2, services.encode(services.offer([], asks=False, clients=True)))
+        for message in portions(cam, 1, 1):
+            side._received(N2, services.encode(message))
+        side._received(N2, services.encode(services.offer([], asks=False, clients=True)))
+        assert named == [cam]
+        side._received(N2, services.encode(services.offer([], asks=False)))
+        assert named == [cam, ()]
+        side.client_names.heard(N2, Taken(side.client_names._epoch, 0))
+        assert side.client_names._tellings == {}
+        side._received(N2, services.encode(services.offer([], asks=False)))
+        assert side.client_names._tellings == {}
+        side._received(N2, services.encode(services.offer([], asks=True)))
+        assert set(side.client_names._tellings) == {N2}
+
+    inside(work)
 
 
 class World:
@@ -36,7 +71,7 @@ class World:
         self.driver = Driver()
         self.driver.ready(2, 3)
         self.socket = Socket()
-        self.side = ServicesSide(card(1).address, [OURS], self.driver.engine.known)
+        self.side = made(card(1).address, self.driver)
         self.side._socket = self.socket  # type: ignore[assignment]
 
     def reach(self) -> None:
@@ -137,7 +172,7 @@ def test_who_does_not_answer_is_asked_for_ever_and_nobody_else(monkeypatch: pyte
 
     async def run() -> None:
         world = World()
-        side = ServicesSide(IPv6Address("::1"), [OURS], world.driver.engine.known)
+        side = made(IPv6Address("::1"), world.driver)
         task = asyncio.create_task(side.run())
         await soon(lambda: side._socket is not None)
         opened, side._socket = side._socket, world.socket  # type: ignore[assignment]
@@ -176,7 +211,7 @@ def test_a_port_that_another_program_has_is_reported_and_taken_when_it_is_free(m
     monkeypatch.setattr(module, "AGAIN", 0.01)
 
     async def run() -> None:
-        side = ServicesSide(IPv6Address("::1"), [OURS], Driver().engine.known)
+        side = made(IPv6Address("::1"), Driver())
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
             other.bind(("::1", services.PORT))
             task = asyncio.create_task(side.run())

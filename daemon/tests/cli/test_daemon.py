@@ -225,8 +225,13 @@ def test_traffic_of_one_direction_is_told_and_is_no_fault(meshsec: Meshsec, daem
 def test_topology_prints_neighbours_routes_and_links(meshsec: Meshsec, daemon: Daemon) -> None:
     view = validated(meshsec("topology", "--json"), "meshsec-topology-1")
     assert [entry["peer"] for entry in view["routes"]] == ["n2"]
-    text = meshsec("topology").stdout
+    assert view["names"][str(card(2).address)] == "n2"
+    text = meshsec("topology", "--verbose").stdout
     assert all(part in text for part in ("Neighbours", "symmetric", "Routes", "fe80::1", "Links"))
+    lines = [line.split() for line in meshsec("topology").stdout.splitlines()]
+    assert ["TO", "IP", "HOPS", "VIA", "METRIC"] in lines
+    assert ["n2", "6", "2", "(stranger)"] in [line[:4] for line in lines]
+    assert ["fe80::1", "symmetric"] in [line[:2] for line in lines], "a neighbour without a card here"
 
 
 def test_plan_prints_each_action_with_its_reason(meshsec: Meshsec, daemon: Daemon) -> None:
@@ -403,11 +408,13 @@ class Busy(Daemon):
         return await super().answer(method, params)
 
 
-def test_a_bench_waits_for_a_channel_that_waits_and_keeps_what_it_measured(meshsec: Meshsec, path: Path) -> None:
+def test_a_bench_waits_for_a_channel_that_waits_and_keeps_what_it_measured(
+    meshsec: Meshsec, path: Path, tmp_path: Path
+) -> None:
+    options = ["--yes", "--interval", "0.1", "--timeout", "1", "--json", "--into", str(tmp_path / "kept")]
+
     def bench(count: int) -> Result:
-        return meshsec(
-            "bench", "sa-setup", "n2", "--yes", "--interval", "0.1", "--timeout", "1", "--json", "--count", str(count)
-        )
+        return meshsec("bench", "sa-setup", "n2", *options, "--count", str(count))
 
     with running(path, daemon := Busy()):
         daemon.waits = 2

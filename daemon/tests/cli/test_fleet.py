@@ -141,6 +141,32 @@ def test_a_fleet_is_made_joined_and_a_member_revoked(meshsec: Meshsec, boat: Mes
     assert "No fleet" in meshsec("fleet", "status").stdout
 
 
+def test_a_fleet_is_looked_for_by_its_words_until_it_is_found_or_no_more(
+    meshsec: Meshsec, office: str, card: str
+) -> None:
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    words = next(one for one in meshsec("fleet", "show", "--directory", office).stdout.splitlines() if "words" in one)
+    words = words.removeprefix("words").strip()
+    near = meshsec("fleet", "join", words.replace(words.split()[0], "abndon"))
+    assert near.exit_code == 1
+    assert "'abndon' is not a word of the list; perhaps 'abandon'" in near.stderr
+    assert "5 words; a fingerprint has 6" in meshsec("fleet", "join", words.rpartition(" ")[0]).stderr
+    assert meshsec("fleet", "join", words, card).exit_code == 2
+    assert meshsec("fleet", "leave", words).exit_code == 1
+
+    joined = meshsec("fleet", "join", " ".join(word[:4].upper() for word in words.split()))
+    assert "looks for the fleet with these words" in joined.stdout
+    assert "No fleet" in meshsec("fleet", "status").stdout
+    assert meshsec("fleet", "leave", words).exit_code == 0
+    assert meshsec("fleet", "leave", words).exit_code == 1
+
+    assert meshsec("fleet", "join", words).exit_code == 0
+    assert meshsec("fleet", "join", fleet).exit_code == 0
+    assert meshsec("fleet", "leave", words).exit_code == 1, "it was found"
+    assert meshsec("fleet", "join", words).exit_code == 0
+    assert meshsec("fleet", "leave", words).exit_code == 1, "it is joined already"
+
+
 def test_a_passphrase_keeps_the_key_closed(meshsec: Meshsec, card: str, office: str) -> None:
     created = meshsec("fleet", "init", "rescue", "--passphrase", "--directory", office, input="17-sesame\n17-sesame\n")
     assert created.exit_code == 0

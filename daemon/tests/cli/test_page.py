@@ -1,8 +1,6 @@
 """``page`` asks meshsecd for a login and prints where to open it."""
 
-import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,42 +9,23 @@ import jsonschema
 import pytest
 from click.testing import Result
 
-from meshsec.adapters.sockets.control import ControlServer
+from cli.answering import answering
 
 Meshsec = Callable[..., Result]
 SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-page-login-1.json"
 
 
 @pytest.fixture
-def asked(meshsec: Meshsec, tmp_path: Path) -> Iterator[list[str]]:
+def asked(tmp_path: Path) -> Iterator[list[str]]:
     """Serve both methods, and give the list of what was asked."""
     asked: list[str] = []
-    started = threading.Event()
-    loop = asyncio.new_event_loop()
 
-    async def answer(method: str, _params: Mapping[str, Any]) -> Mapping[str, Any]:
+    def answer(method: str, _params: Mapping[str, Any]) -> Mapping[str, Any]:
         asked.append(method)
         return {"token": "t0ken", "seconds": 300.0, "ended": 2}
 
-    server = ControlServer(tmp_path / "a/run/control.sock", answer)
-
-    def serve() -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_until_complete(server.start())
-        started.set()
-        loop.run_forever()
-        loop.run_until_complete(server.close())
-        for task in asyncio.all_tasks(loop):
-            loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-        loop.run_until_complete(asyncio.sleep(0.01))
-        loop.close()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    assert started.wait(10)
-    yield asked
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    with answering(tmp_path / "a/run/control.sock", answer):
+        yield asked
 
 
 def test_login_prints_an_address_for_this_machine_and_one_for_the_mesh(meshsec: Meshsec, asked: list[str]) -> None:

@@ -13,7 +13,10 @@ from cli.test_daemon import Daemon, running
 
 Meshsec = Callable[..., Result]
 SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-services-1.json"
-WIKI = {"node": "bravo", "address": "fc00::2", "name": "wiki", "protocol": "tcp", "port": 80, "description": "Our wiki"}
+WIKI = {
+    "node": "bravo", "address": "fc00::2", "name": "wiki", "protocol": "tcp", "port": 80, "description": "Our wiki",
+    "url": "http://bravo.mesh/",
+}  # fmt: skip
 
 
 class Offering(Daemon):
@@ -38,12 +41,12 @@ def daemon(meshsec: Meshsec, tmp_path: Path) -> Iterator[Offering]:
 
 
 def test_services_are_printed_with_where_they_are(meshsec: Meshsec, daemon: Offering) -> None:
-    daemon.services = [WIKI, {**WIKI, "node": "charlie", "protocol": "udp", "description": ""}]
+    daemon.services = [WIKI, {**WIKI, "node": "charlie", "protocol": "udp", "description": "", "url": None}]
     result = meshsec("services")
     assert result.exit_code == 0
     assert [line.split() for line in result.stdout.splitlines()] == [
         ["SERVICE", "WHERE", "DESCRIPTION"],
-        ["wiki", "bravo.mesh:80/tcp", "Our", "wiki"],
+        ["wiki", "http://bravo.mesh/", "Our", "wiki"],
         ["wiki", "charlie.mesh:80/udp", "-"],
     ]
     assert all(len(line) <= 80 for line in result.stdout.splitlines())

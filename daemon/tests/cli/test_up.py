@@ -164,16 +164,35 @@ def test_a_fleet_is_joined_by_its_card_alone(up: Up, config: Path, calls: Path, 
     assert store.read(config.parent / "peers").memberships == joined
 
 
-def test_a_text_that_is_no_fleets_card_is_refused_before_anything_is_written(up: Up, config: Path, calls: Path) -> None:
-    assert "a fleet's card begins with 'meshsec-fleet1:'" in said(up(*BY_CABLE, "--join", "police random"))
+def test_a_fleet_is_looked_for_by_its_six_words(up: Up, config: Path, calls: Path, meshsecd: None) -> None:
+    done = up(*BY_CABLE, "--join", shown.spoken(FLEET))
+    assert "alpha looks for the fleet over the mesh, and asks it" in done.stdout
+    joined = store.read(config.parent / "peers")
+    assert not joined.memberships
+    assert joined.sought == FLEET.fingerprint[:8] + bytes([FLEET.fingerprint[8] & 0xC0])
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ("police", "a fleet's card begins with 'meshsec-fleet1:'"),
+        ("police random", "2 words; a fingerprint has 6"),
+        ("police rendom one two three four", "'rendom' is not a word of the list; perhaps 'random'"),
+    ],
+)
+def test_a_text_that_means_no_fleet_is_refused_before_anything_is_written(
+    up: Up, config: Path, calls: Path, given: str, refusal: str
+) -> None:
+    assert refusal in said(up(*BY_CABLE, "--join", given))
     assert not config.exists()
 
 
 def test_at_a_terminal_a_fleet_is_asked_for_until_the_answer_is_one(
     up: Up, config: Path, calls: Path, meshsecd: None
 ) -> None:
-    done = up(*BY_CABLE, typed=f"police\n{fleet_text(FLEET)}")
+    done = up(*BY_CABLE, typed=f"police\npolice random\n{fleet_text(FLEET)}")
     assert "a fleet's card begins with" in done.stdout
+    assert "2 words" in done.stdout
     assert FLEET.public_key in store.read(config.parent / "peers").memberships
 
 

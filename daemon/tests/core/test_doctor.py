@@ -10,6 +10,7 @@ import pytest
 
 from meshsec.core.config.access_settings import AccessRadio
 from meshsec.core.config.radio_settings import RadioSettings, Security
+from meshsec.core.explain.copied_keys import Own
 from meshsec.core.explain.doctor import examine, view
 from meshsec.core.explain.findings import AccessPointFacts, Check, Facts, Level, RadioFacts
 from meshsec.core.radio.observed import Combination, Interface, Limit, MeshParameters, Observed, Phy, Radio
@@ -173,7 +174,9 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
         ({"plugins_missing": ["openssl"]}, "IKE plugins", Level.FAIL, "without openssl"),
         ({"router_problem": "gone"}, "routing daemon", Level.FAIL, "gone"),
         ({"router_warnings": ["it lags"]}, "routing daemon", Level.WARN, "it lags"),
-        ({"router_warnings": ["duplicate_originator"]}, "copied key", Level.WARN, "a copy of this node's key"),
+        ({"own_copy": Own.ANNOUNCED}, "copied key", Level.WARN, "a copy of this node's key"),
+        ({"own_copy": Own.TAKEN}, "copied key", Level.WARN, "takes another one for it"),
+        ({"own_copy": Own.PROVEN}, "copied key", Level.WARN, "another node has this node's key"),
         ({"unprotected_networks": ["10.9.0.0/16"]}, "open networks", Level.WARN, "10.9.0.0/16 crosses"),
         ({"networks": 2, "network_problems": ["::/0: c is failed"]}, "networks of peers", Level.WARN, "c is failed"),
         (
@@ -189,7 +192,7 @@ def test_dropped_packets_are_explained_and_no_fault() -> None:
             {"doubled": ["boat"]},
             "copied key",
             Level.WARN,
-            "boat asks for an SA again and again while one is established",
+            "two nodes have the key of boat",
         ),
         ({"routes_missing": ["fd00::b/128"]}, "kernel routes", Level.FAIL, "lacks 1 of"),
         ({"rules_in_force": False}, "fail-closed rules", Level.FAIL, "inet meshsec"),

@@ -13,7 +13,18 @@ from meshsec.core.trust import join_requests as requests
 from meshsec.core.trust import joining
 from meshsec.core.trust.identity import generate, make_card, public_key_of
 from meshsec.core.trust.join_requests import Asking, JoinRequests
-from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Cookies, JoinError, Receipt, Request, Standing
+from meshsec.core.trust.joining import (
+    NO_COOKIE,
+    Approval,
+    Cookie,
+    Cookies,
+    Found,
+    JoinError,
+    Receipt,
+    Request,
+    Search,
+    Standing,
+)
 from meshsec.core.values.model import Card
 
 FLEET, OTHER_FLEET = bytes([7]) * 32, bytes([8]) * 32
@@ -78,14 +89,25 @@ def test_a_card_with_a_wrong_character_costs_no_search_for_it() -> None:
         joining.checked_card(replace(requested(), card_text=text[:-1] + (b"q" if text[-1:] != b"q" else b"p")), HERE)
 
 
-@pytest.mark.parametrize("said", [Cookie(COOKIE), Receipt(COOKIE, Standing.REFUSED), Approval(COOKIE, b"own", b"one")])
-def test_an_answer_is_read_as_it_was_written(said: Cookie | Receipt | Approval) -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        Cookie(COOKIE),
+        Receipt(COOKIE, Standing.REFUSED),
+        Approval(COOKIE, b"own", b"one"),
+        Search(bytes(range(9)), COOKIE),
+        Found(COOKIE, bytes(69)),
+    ],
+)
+def test_a_message_that_nobody_signs_is_read_as_it_was_written(
+    said: Cookie | Receipt | Approval | Search | Found,
+) -> None:
     assert joining.decode(joining.encode(said)) == said
 
 
 @given(st.binary(max_size=800))
 def test_octets_are_a_message_or_an_error(octets: bytes) -> None:
-    for begun in (octets, bytes([1, octets[0] % 6 if octets else 0]) + octets[1:]):
+    for begun in (octets, bytes([1, octets[0] % 11 if octets else 0]) + octets[1:]):
         try:
             found = joining.decode(begun)
         except JoinError:
@@ -102,6 +124,10 @@ def test_octets_are_a_message_or_an_error(octets: bytes) -> None:
         b"\1\2" + COOKIE[1:],
         b"\1\3" + COOKIE + b"\2",
         b"\1\4" + COOKIE + b"\0\1",
+        b"\1\5" + bytes(96),
+        b"\1\10" + bytes(8) + COOKIE,
+        b"\1\11" + COOKIE,
+        b"\1\11" + COOKIE + bytes(70),
         bytes(joining.SIZE_MAX + 1),
         b"\1\1" + bytes(32 + 16 + 64),
         b"\1\1" + bytes(joining.REQUEST_MAX - 1),
@@ -116,6 +142,7 @@ def test_a_cookie_is_shorter_than_any_request_and_good_for_its_address_and_time_
     cookies, now = Cookies(bytes(32)), 90.0
     cookie = cookies.of(HERE, now)
     assert len(joining.encode(Cookie(cookie))) < len(requested().octets)
+    assert len(joining.encode(Cookie(cookie))) < len(joining.encode(Search(bytes(9), NO_COOKIE)))
     assert cookies.hold(cookie, HERE, now + 60)
     assert not cookies.hold(cookie, HERE, now + 120)
     assert not cookies.hold(cookie, THERE, now)

@@ -54,7 +54,7 @@ def test_the_lines_of_names_are_read_back() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["fc00::2 n2", "fc00::2 n2.mesh evil", "fc00::2 localhost", "fc00::2 x.n2.mesh", "fc00::2  n2.mesh", "z n2.mesh",
+    ["fc00::2 n2", "fc00::2 n2.mesh evil", "fc00::2 localhost", "fc00::2 y.x.n2.mesh", "fc00::2  n2.mesh", "z n2.mesh",
      "fc00::2::3 n2.mesh", "fc00::2 -n2.mesh", "fc00::2 N2.mesh", "fc00::2 n2.mesh.", "# x", ""],
 )  # fmt: skip
 def test_a_line_that_meshsecd_cannot_have_written_is_refused(line: str) -> None:

@@ -241,3 +241,51 @@ def test_a_way_out_makes_nobody_one_who_is_behind_a_node(own: list[str], of_peer
     shown = {"own_networks": own, "networks": [{"network": one} for one in of_peers]}
     assert document.is_behind(shown, "192.0.2.7") is behind
     assert not document.is_behind({}, "fe80::1%eth0")
+
+
+def test_requests_are_shown_with_the_neighbour_by_which_they_came_and_without_cards(answers: dict[str, Any]) -> None:
+    first_hop = answers["topology"]["routes"][0]["next_hop"]
+    asked: dict[str, Any] = {
+        "fleet": "rescue",
+        "fleet_key": "11" * 32,
+        "name": "<b>",
+        "address": "fc00::1",
+        "card": "meshsec1secret",
+        "fingerprint": "22" * 32,
+        "words": ["a"] * 6,
+        "networks": ["10.1.0.0/16"],
+        "via": first_hop,
+        "waiting": 10,
+        "seen": 1,
+        "namesake": "fc00::2",
+    }
+    others = [
+        {**asked, "fingerprint": "33" * 32, "via": "fe80::77", "waiting": 5},
+        {**asked, "fingerprint": "44" * 32, "via": None, "waiting": 0},
+    ]
+    answers["join_requests"]["requests"] = [asked, *others]
+    first = document.document(answers, document.empty(""), NOW)
+    found = list(first["requests"].values())
+    assert [one["via"] for one in found] == ["b", "fe80::77", None]
+    assert [one["since"] for one in found] == [NOW - 10, NOW - 5, None]
+    assert found[0]["networks"] == ["10.1.0.0/16"]
+    assert "meshsec1secret" not in json.dumps(first)
+    for one in (asked, others[0]):
+        one["waiting"] += 2
+    again = document.document(answers, first, NOW + 2.4)
+    assert again["requests"] == first["requests"], "an age that grows is no change"
+    answers["join_requests"]["requests"] = []
+    assert document.document(answers, first, NOW)["requests"] == {}
+    del answers["join_requests"]
+    assert document.document(answers, first, NOW)["requests"] == first["requests"]
+
+
+def test_only_clients_that_are_here_are_this_nodes_own(answers: dict[str, Any]) -> None:
+    clients = [
+        {"mac": "a", "addresses": ["10.130.0.7", "fd12::7"], "here": True},
+        {"mac": "b", "addresses": ["10.130.0.8"], "here": False},
+    ]
+    shown = document.document(answers | {"clients": {"clients": clients}}, document.empty(""), NOW)
+    own = [one for one in ("10.130.0.7", "fd12::7", "10.130.0.8", "10.130.0.9") if document.is_own_client(shown, one)]
+    assert own == ["10.130.0.7", "fd12::7"]
+    assert not document.is_own_client(document.empty(""), "10.130.0.7")

@@ -62,3 +62,19 @@ def test_what_is_kept_does_not_contain_the_secrets() -> None:
     logins = Logins()
     logins.offer("a secret token", 0.0)
     assert "a secret token" not in repr(logins)
+
+
+def test_who_signs_goes_from_the_token_to_its_session_alone() -> None:
+    logins = Logins()
+    logins.offer("token", 0.0, "signer")
+    logins.offer("plain token", 0.0)
+    assert logins.knows_signer("signer", TOKEN_SECONDS - 1)
+    assert not logins.knows_signer("signer", TOKEN_SECONDS)
+    assert logins.begin("token", "session", 0.0)
+    assert logins.begin("plain token", "plain", 0.0)
+    assert (logins.signer_of("session"), logins.signer_of("plain"), logins.signer_of("x")) == ("signer", "", "")
+    assert logins.holds("session", 1.0)
+    assert logins.signer_of("session") == "signer", "a session that is prolonged keeps it"
+    assert logins.knows_signer("signer", SESSION_SECONDS)
+    logins.end("session")
+    assert not logins.knows_signer("signer", 2.0)

@@ -9,7 +9,8 @@ import pytest
 from meshsec.core.config.settings import Settings, SettingsError, decode
 from meshsec.core.policy.policy import Policy
 from meshsec.core.services import services
-from meshsec.core.services.services import MessageError, Protocol, Service
+from meshsec.core.services.protocols import application, url
+from meshsec.core.services.services import MessageError, Offer, Protocol, Service
 
 NODE = '[node]\nname = "bravo"\n[routing]\ninterfaces = ["mesh0"]\n'
 WIKI = Service("wiki", 80, Protocol.TCP, "The village's wiki: für alle")
@@ -50,8 +51,14 @@ def test_the_longest_message_fits_into_a_datagram() -> None:
     most = [Service(f"{n}{'x' * 31}", 65535, Protocol.UDP, "ü" * 32) for n in range(services.SERVICES_MAX)]
     octets = services.encode(services.offer(most, asks=True))
     assert len(octets) <= services.SIZE_MAX
-    assert services.decode(octets).services() == tuple(most)
-    assert services.decode(octets).asks
+    assert offer(octets).services() == tuple(most)
+    assert offer(octets).asks
+
+
+def offer(octets: bytes) -> Offer:
+    found = services.decode(octets)
+    assert isinstance(found, Offer)
+    return found
 
 
 def message(**changed: Any) -> bytes:
@@ -87,10 +94,33 @@ def test_what_is_no_message_is_refused(octets: bytes) -> None:
 
 @pytest.mark.parametrize("hidden", ["\x1b[31m", "\r", "\n", "\x07", "\u202e", "\u200b", "\x9b2J", "\u2028", "\0"])
 def test_a_description_shows_nothing_but_characters_that_can_be_seen(hidden: str) -> None:
-    (found,) = services.decode(message(rows=[["wiki", 80, "tcp", f"a{hidden}b"]])).services()
+    (found,) = offer(message(rows=[["wiki", 80, "tcp", f"a{hidden}b"]])).services()
     assert found.description == f"a\N{REPLACEMENT CHARACTER}{hidden[1:]}b"
 
 
 def test_of_one_name_the_first_counts() -> None:
-    found = services.decode(message(rows=[["wiki", 80, "tcp", "x"], ["a", 1, "udp", ""], ["wiki", 81, "tcp", "y"]]))
+    found = offer(message(rows=[["wiki", 80, "tcp", "x"], ["a", 1, "udp", ""], ["wiki", 81, "tcp", "y"]]))
     assert found.services() == (Service("a", 1, Protocol.UDP), Service("wiki", 80, Protocol.TCP, "x"))
+
+
+@pytest.mark.parametrize(
+    ("service", "expected"),
+    [
+        (Service("wiki", 80), ("http", "http://n.mesh/")),
+        (Service("wiki", 8080), ("http", "http://n.mesh:8080/")),
+        (Service("wiki", 443), ("https", "https://n.mesh/")),
+        (Service("wiki", 80, Protocol.UDP), ("wiki", None)),
+        (Service("http", 8000), ("http", "http://n.mesh:8000/")),
+        (Service("http", 8000, Protocol.UDP), ("http", None)),
+        (Service("cam", 554), ("rtsp", "rtsp://n.mesh/")),
+        (Service("clock", 123, Protocol.UDP), ("ntp", None)),
+        (Service("sixteen-letters-", 1), ("", None)),
+        (Service("a-name-too-long-for-it", 1), ("", None)),
+        (Service("a--b", 1), ("", None)),
+        (Service("123", 1), ("", None)),
+    ],
+)
+def test_what_a_service_is_used_by_follows_from_its_port_or_its_name(
+    service: Service, expected: tuple[str, str | None]
+) -> None:
+    assert (application(service), url(service, "n.mesh")) == expected

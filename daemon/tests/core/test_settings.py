@@ -300,3 +300,28 @@ def test_an_interface_inherits_missing_keys_from_routing() -> None:
     own = {"m0": {"hello_interval": 10.0}, "m1": {"hello_validity": 2.0}}
     links = decoded({**MINIMAL, "routing": {**common, "interface": own}}).routing.links
     assert links == {"m0": LinkSettings(Timing(10.0)), "m1": LinkSettings(Timing(2.0, 2.0))}
+
+
+ACCESS: dict[str, Any] = {
+    "networks": ["10.130.0.0/16"],
+    "radio": {"interface": "wlan0", "ssid": "valley", "frequency": 5180, "security": "sae"},
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "access"),
+    [
+        ({}, ACCESS),
+        ({"access": False}, ACCESS),
+        ({"access": True}, {}),
+        ({"access": True}, {**ACCESS, "ports": ["eth1"]}),
+        ({"access": True}, {"networks": ACCESS["networks"]}),
+        ({"access": True}, {**ACCESS, "radio": {**ACCESS["radio"], "security": "mixed"}}),
+    ],
+)
+def test_clients_log_in_through_an_access_point_with_wpa3_alone(page: dict[str, Any], access: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="clients_log_in"):
+        decoded({**MINIMAL, "page": {**page, "clients_log_in": True}, "access": access})
+    allowed = {**MINIMAL, "page": {"access": True, "clients_log_in": True}, "access": ACCESS}
+    assert decoded(allowed).page.clients_log_in
+    assert not decoded({**MINIMAL, "page": page, "access": access}).page.clients_log_in

@@ -37,6 +37,17 @@ def test_whole_words_four_letters_and_any_case_are_understood(fingerprint: bytes
     assert fingerprint_words.matches(fingerprint, " ".join(word[:4] for word in spoken), WORDS)
 
 
+@given(FINGERPRINTS)
+def test_words_say_the_first_66_bits_and_no_more(fingerprint: bytes) -> None:
+    first = fingerprint_words.first_octets(fingerprint)
+    assert fingerprint_words.said_octets(" ".join(fingerprint_words.spoken(fingerprint, WORDS)), WORDS) == first
+    assert fingerprint_words.spoken(first, WORDS) == fingerprint_words.spoken(fingerprint, WORDS)
+    for octet, bit, is_said in ((8, 0x40, True), (8, 0x20, False), (9, 0x80, False)):
+        other = bytearray(fingerprint)
+        other[octet] ^= bit
+        assert (fingerprint_words.first_octets(bytes(other)) != first) is is_said
+
+
 @given(FINGERPRINTS, st.integers(0, 5), st.sampled_from(WORDS))
 def test_one_wrong_word_does_not_match(fingerprint: bytes, at: int, other: str) -> None:
     said = list(fingerprint_words.spoken(fingerprint, WORDS))

@@ -73,12 +73,14 @@ class Served:
     meshsecd: Meshsecd
     control: ControlServer
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24)
+    async def connect(self, source: str = "127.0.0.1") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24, local_addr=(source, 0))
 
-    async def ask(self, path: str, *, method: str = "GET", body: object = None, **headers: str) -> Answer:
+    async def ask(
+        self, path: str, *, method: str = "GET", body: object = None, source: str = "127.0.0.1", **headers: str
+    ) -> Answer:
         """Ask by a connection of its own. Names of headers have underscores for hyphens."""
-        reader, writer = await self.connect()
+        reader, writer = await self.connect(source)
         try:
             writer.write(self.request(path, method=method, body=body, **headers))
             async with asyncio.timeout(20):
@@ -119,19 +121,23 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[int, Mapping[str, str
 
 
 def serve(
-    tmp_path: Path, scenario: Callable[[Served], Coroutine[Any, Any, None]], *, clients: Sequence[Network] | None = None
+    tmp_path: Path,
+    scenario: Callable[[Served], Coroutine[Any, Any, None]],
+    *,
+    clients: Sequence[Network] | None = None,
+    clients_log_in: bool = False,
 ) -> None:
     """Run a scenario against a server of its own."""
 
     async def run() -> None:
-        async with serving(tmp_path, clients=clients) as served:
+        async with serving(tmp_path, clients=clients, clients_log_in=clients_log_in) as served:
             await scenario(served)
 
     asyncio.run(run())
 
 
 @asynccontextmanager
-async def serving(tmp_path: Path, *, clients: Sequence[Network] | None) -> AsyncIterator[Served]:
+async def serving(tmp_path: Path, *, clients: Sequence[Network] | None, clients_log_in: bool) -> AsyncIterator[Served]:
     for name in assets.TYPES:
         (tmp_path / name).write_text(f"content of {name}\n" * 50)
     meshsecd = Meshsecd()
@@ -139,9 +145,9 @@ async def serving(tmp_path: Path, *, clients: Sequence[Network] | None) -> Async
     await control.start()
     listener = socket.create_server(("127.0.0.1", 0))
     feed = Feed(tmp_path / "view.sock")
-    web = Web(feed, assets.load(tmp_path), clients=clients)
+    web = Web(feed, assets.load(tmp_path), clients=clients, clients_log_in=clients_log_in)
     config = uvicorn.Config(
-        web.app(("rescue-1", "rescue-1.mesh")),
+        web.app("rescue-1.mesh"),
         http=Connection,
         ws="none",
         lifespan="off",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.core.monitoring import metrics, netjson
-from meshsec.page import watched
+from meshsec.page import feed, watched
 from page.served import RECORDED, Answer, Served, serve
 from page.test_web import assert_confined
 
@@ -69,6 +70,35 @@ def test_however_many_ask_meshsecd_is_asked_once_in_a_while(tmp_path: Path, monk
         monkeypatch.setattr(watched, "KEPT_SECONDS", 0.0)
         await served.ask("/metrics")
         assert times() == 2
+
+    serve(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["refused", "absent"])
+@pytest.mark.parametrize("path", ["/netjson", "/metrics"])
+def test_a_failure_is_kept_as_long_as_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, away: bool
+) -> None:
+    async def scenario(served: Served) -> None:
+        served.meshsecd.answers |= {"status": ControlError("failed", "for the test"), "counters": COUNTERS}
+        asked: list[str] = []
+        ask = feed.Feed.ask
+
+        async def counted(self: feed.Feed, method: str, params: Mapping[str, object]) -> dict[str, Any]:
+            asked.append(method)
+            return await ask(self, method, params)
+
+        monkeypatch.setattr(feed.Feed, "ask", counted)
+        if away:
+            await served.control.close()
+        answers = await asyncio.gather(*(served.ask(path) for _ in range(8)))
+        first = [*asked]
+        assert len(set(first)) == len(first) > 0, "each method was asked once"
+        statuses = {answer.status for answer in answers}
+        assert statuses == ({200} if path == "/metrics" else {503 if away else 502})
+        monkeypatch.setattr(watched, "KEPT_SECONDS", 0.0)
+        await served.ask(path)
+        assert len(asked) > len(first)
 
     serve(tmp_path, scenario)
 

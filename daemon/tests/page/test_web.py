@@ -165,7 +165,8 @@ def test_when_meshsecd_ends_the_page_says_so_and_it_comes_back(tmp_path: Path) -
         ("127.0.0.1:8269", 200),
         ("[fc2c:d554:e8b3:edac:8c74:6d10:1cbf:d28]:8269", 200),
         ("localhost", 200),
-        ("rescue-1:8269", 200),
+        ("rescue-1:8269", 421),
+        ("boat.mesh", 421),
         ("Rescue-1.mesh", 200),
         ("evil.example", 421),
         ("rescue-1.evil.example:8269", 421),
@@ -265,6 +266,21 @@ def test_who_is_no_peer_cannot_log_in_where_he_may_look(tmp_path: Path, monkeypa
     serve(tmp_path, scenario, clients=[ip_network("127.0.0.0/30")])
 
 
+@pytest.mark.parametrize(("allowed", "here", "status"), [(True, True, 200), (True, False, 403), (False, True, 403)])
+def test_a_client_logs_in_where_the_configuration_allows_it_and_he_is_at_this_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool, here: bool, status: int
+) -> None:
+    monkeypatch.setattr(document, "is_protected", lambda _, address: address != "127.0.0.1")
+
+    async def scenario(served: Served) -> None:
+        client = {"mac": "02:00:00:00:00:01", "addresses": ["127.0.0.1"], "here": here, "node": None}
+        served.meshsecd.answers["clients"]["clients"] = [client]
+        await served.document()
+        assert (await served.ask("/api/login", method="POST", body={"token": "good"})).status == status
+
+    serve(tmp_path, scenario, clients=[ip_network("127.0.0.0/30")], clients_log_in=allowed)
+
+
 def test_who_is_neither_a_client_nor_behind_a_node_sees_nothing_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +316,24 @@ def test_a_browser_that_may_look_no_longer_is_told_nothing_more(
             trusted = False
             await reader.read()
         writer.close()
+
+    serve(tmp_path, scenario)
+
+
+def test_what_happens_after_that_is_not_sent_to_him(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trusted = True
+    monkeypatch.setattr(document, "is_protected", lambda *_: trusted)
+
+    async def scenario(served: Served) -> None:
+        nonlocal trusted
+        stream = await Stream.open(served, (await served.document())["version"])
+        served.control.publish({"kind": "channel", "peer": "b", "state": "", "reason": "before"})
+        assert "before" in str(await stream.next())
+        trusted = False
+        served.control.publish({"kind": "channel", "peer": "b", "state": "", "reason": "after"})
+        async with asyncio.timeout(20):
+            assert b"after" not in await stream.reader.read()
+        stream.writer.close()
 
     serve(tmp_path, scenario)
 

@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -18,6 +19,8 @@ _DO = 2
 _LEVELS = {4: socket.IPPROTO_IP, 6: socket.IPPROTO_IPV6}
 _HEADERS = {4: 20 + 8, 6: 40 + 8}
 """Bytes of the IP and UDP headers."""
+_AGAIN = 0.3
+"""Seconds until the next packet is sent."""
 
 
 class Unfragmented:
@@ -65,12 +68,14 @@ class Unfragmented:
         return self._out.getsockopt(_LEVELS[self._version], _KNOWN[self._version])
 
     def arrives(self, size: int, seconds: float = 5) -> bool:
-        """Send a packet of this size. Return whether it arrives."""
-        if not self.send(size):
-            return False
-        self._in.settimeout(patient(seconds))
-        with suppress(TimeoutError):
-            while len(self._in.recv(size)) + _HEADERS[self._version] != size:
-                continue
-            return True
+        """Send packets of this size. Return whether one arrives. A single one may be lost while a client moves."""
+        end = time.monotonic() + patient(seconds)
+        self._in.settimeout(_AGAIN)
+        while time.monotonic() < end:
+            if not self.send(size):
+                return False
+            with suppress(TimeoutError):
+                while len(self._in.recv(size)) + _HEADERS[self._version] != size:
+                    continue
+                return True
         return False

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -22,11 +22,13 @@ T = TypeVar("T")
 class Browser:
     """One browser. Everything that it does, and everything that it is told, happens in a thread of the namespace."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, *arguments: str) -> None:
+        """``arguments``: Chromium's, without the dashes."""
+        self._arguments = arguments
         self._thread = ThreadPoolExecutor(1, initializer=namespaces.enter, initargs=(namespace,))
 
     def __enter__(self) -> Self:
-        self._driver = self._thread.submit(_started).result()
+        self._driver = self._thread.submit(_started, self._arguments).result()
         return self
 
     def __exit__(
@@ -62,14 +64,28 @@ class Browser:
 
     def received(self) -> int:
         """Return the bytes of all answers since the last call, as they came over the wire, the unfinished ones too."""
-        entries = self.do(lambda driver: driver.get_log("performance"))  # type: ignore[no-untyped-call]
         sizes: Counter[str] = Counter()
-        for message in (json.loads(entry["message"])["message"] for entry in entries):
+        for message in self._traffic():
             if message["method"] == "Network.dataReceived":
                 sizes[message["params"]["requestId"]] += message["params"]["dataLength"]
             elif message["method"] == "Network.loadingFinished":
                 sizes[message["params"]["requestId"]] = int(message["params"]["encodedDataLength"])
         return sizes.total()
+
+    def statuses(self, address: str) -> list[tuple[str, int]]:
+        """Return how a server answered since the last call: method and status, also of what no page was told."""
+        asked, said = {}, {}
+        for message in self._traffic():
+            parameters = message["params"]
+            if message["method"] == "Network.requestWillBeSent" and parameters["request"]["url"].startswith(address):
+                asked[parameters["requestId"]] = parameters["request"]["method"]
+            elif message["method"] == "Network.responseReceivedExtraInfo":
+                said[parameters["requestId"]] = parameters["statusCode"]
+        return sorted((method, said.get(number, 0)) for number, method in asked.items())
+
+    def _traffic(self) -> list[dict[str, Any]]:
+        entries = self.do(lambda driver: driver.get_log("performance"))  # type: ignore[no-untyped-call]
+        return [json.loads(entry["message"])["message"] for entry in entries]
 
     def look(self, *, dark: bool = False, width: int = 1280, height: int = 900) -> None:
         """Choose the colours that the reader prefers, who wants no motion, and the size of the screen."""
@@ -88,13 +104,14 @@ class Browser:
         self.do(lambda driver: driver.execute_cdp_cmd(name, parameters))
 
 
-def _started() -> Chrome:
+def _started(arguments: Sequence[str]) -> Chrome:
     driver, browser = find("chromedriver"), find("chromium")
     if not driver or not browser:
         raise ProgramMissingError("chromium and chromium-driver: `tools/setup browser` installs them")
     options = ChromeOptions()
     options.binary_location = browser
-    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars"):
+    usual = ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "hide-scrollbars")
+    for argument in (*usual, *arguments):
         options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     return Chrome(options, Service(driver))

@@ -166,6 +166,7 @@ def test_what_people_are_shown(at_a: Roaming, other: Station) -> None:
     view = json.loads(a.meshsec("clients", "--json").stdout)
     schema("meshsec-clients-1").validate(view)
     assert {one["mac"]: one["node"] for one in view["clients"]} == {at_a.station.mac: None, other.mac: "b"}
+    assert {one["name"] for one in view["clients"]} <= {None, "b.a.mesh"}
     assert view["nodes"] == ["b"]
     assert "Clients here: 1 of at most 32" in a.meshsec("clients").stdout
     wait_no_drift(a)
@@ -252,8 +253,13 @@ def test_clients_resolve_nodes_and_nobody_else_gives_a_name_of_theirs(
     assert found("a.mesh") == {a.address}
     assert found(b.address) == {"b.mesh"}
     assert found("unknown.mesh") == found("fc00::1") == found("b") == set()
-    assert found("b.a.mesh") == {station.addresses(4)[0]}
-    assert found(station.addresses(4)[0]) == {"b.a.mesh"}
+    wait_until("its name is one below a", lambda: found("b.a.mesh") == at_a.own(station), [], 10)
+    assert {name for one in at_a.own(station) for name in found(one)} == {"b.a.mesh"}
+    at_a.move("b")
+    wait_until("its name follows it", lambda: found("b.b.mesh") == at_a.own(station), [], 20)
+    assert found("b.a.mesh") == set()
+    assert {name for one in at_a.own(station) for name in found(one)} == {"b.b.mesh"}
+    at_a.move("a")
     a.meshsec("peer", "add", "later", at_a.lab["r"].card)
     wait_until("a later peer has a name", lambda: found("later.mesh") == {at_a.lab["r"].address}, [], 10)
     a.meshsec("peer", "remove", "later")

@@ -33,7 +33,7 @@ AP = "ap0"
 SERVICES = (
     *("meshsec-firewall", "meshsec-ike", "meshsecd", "olsrv2d", "chrony", "systemd-networkd", "systemd-journald"),
     *("meshsec-provision", "meshsec-card", *(f"meshsec-radio@{radio}" for radio in RADIOS)),
-    *("meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd"),
+    *("meshsec-clients", "meshsec-dnsmasq", "meshsec-hostapd", "meshsec-names"),
 )
 CONFIG = f"""\
 [routing]
@@ -171,6 +171,9 @@ def test_two_vehicles_protect_what_they_say_after_one_lost_its_power(pair: tuple
     card_a, address_a = a.console.wait(CARD, BOOT)[1], a.console.wait(ADDRESS, BOOT)[1]
     card_b = b.console.wait(CARD, BOOT)[1]
     assert b.run(vehicle.quoted("meshsec", "peer", "add", "a", card_a), COMMAND)[0] == 0
+    named = f"timeout {COMMAND:.0f} sh -c 'until getent hosts a.mesh; do sleep 0.2; done'"
+    assert b.run(named, 2 * COMMAND)[1].split() == [address_a, "a.mesh"], "in a file on the state partition"
+    assert b.run("getent ahosts localhost | grep -c STREAM", COMMAND) == (0, "2")
     ping = f"ping -6 -q -p {MARK.hex()} -c 3"
     assert b.run(f"{ping} -i 0.2 -w 5 {address_a}", COMMAND)[0] != 0, "a does not trust b yet"
     assert b.sent_and_received()[Kind.ESP] == 0

@@ -45,9 +45,13 @@ def test_plan_of_a_mesh_at_rest_is_empty(mesh: Lab) -> None:
 
 
 def test_topology_shows_every_node(mesh: Lab) -> None:
-    shown = mesh["a"].meshsec("topology").stdout
-    for name in ("b", "c"):
-        assert mesh[name].address in shown or name in shown.split()
+    """By its name, and with -v by its address."""
+    shown = mesh["a"].meshsec("topology").stdout.splitlines()
+    assert max(map(len, shown)) <= 80
+    rows = [line.split() for line in shown]
+    assert ["c", "6", "2", "b"] in [row[:4] for row in rows]
+    assert any(row[:1] == ["a"] or row[1:2] == ["a"] for row in rows), "a link of this node"
+    assert mesh["c"].address[2:] in mesh["a"].meshsec("topology", "-v").stdout, "its address or its locator"
 
 
 def test_doctor_is_content_with_a_healthy_node_and_names_a_dead_daemon(mesh: Lab) -> None:

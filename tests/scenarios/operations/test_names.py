@@ -4,84 +4,16 @@ The node's programs see an /etc of their own, because /etc/hosts is the machine'
 """
 
 import json
-import shutil
-import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lab.basics import programs, shell
-from tests.lab.basics.patience import patient
-from tests.lab.basics.processes import Daemon
-from tests.lab.faults.small_disk import small
 from tests.lab.lab import Lab
 from tests.lab.node.node import Node
-
-SECONDS = 1.0
-"""Time from `peer add` or `peer remove` to what programs see."""
-LOCAL = "127.0.0.1 localhost\n"
-EVIL = "203.0.113.66"
-"""What the resolver outside answers to every question."""
-PROGRAM_FILES = ("ld.so.cache", "passwd", "group", "host.conf", "services", "protocols")
-
-
-class Machine:
-    """What programs of a node's machine see: its network, and an /etc of its own in which the names are kept."""
-
-    def __init__(self, node: Node, etc: Path) -> None:
-        self.node, self.etc, self.hosts = node, etc, etc / "hosts"
-        script = f'mount --make-rprivate / && mount --bind {etc} /etc && exec "$@"'
-        keeper = [programs.meshsec(), "hosts", "--names", str(node.run_directory / "names/nodes")]
-        self.keeper = Daemon(
-            "names", node.namespace, ["sh", "-c", script, "sh", *keeper], logs=node.logs, sockets=node.run_directory
-        )
-
-    def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        return shell.run(self._entered(argv), check=False)
-
-    def start(self, *argv: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._entered(argv), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def _entered(self, argv: Sequence[str]) -> list[str]:
-        return ["nsenter", "--net", "--mount", f"--target={self.keeper.pid}", *argv]
-
-    def addresses(self, name: str) -> list[str]:
-        """Return what getaddrinfo(3) finds."""
-        found = [line.split()[0] for line in self.run("getent", "ahosts", name).stdout.splitlines()]
-        return list(dict.fromkeys(found))
-
-    def name(self, address: str) -> str:
-        """Return what getnameinfo(3) finds."""
-        return "".join(self.run("getent", "hosts", address).stdout.split()[1:])
-
-
-@contextmanager
-def machine_of(node: Node, etc: Path) -> Iterator[tuple[Machine, Callable[[], None]]]:
-    """Give a machine with a resolver outside that lies, and a function that fills its disk."""
-    with small(etc) as fill:
-        for name in PROGRAM_FILES:
-            if Path("/etc", name).exists():
-                shutil.copy(Path("/etc", name), etc)
-        (etc / "hosts").write_text(LOCAL)
-        (etc / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files dns\n")
-        (etc / "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")
-        made = Machine(node, etc)
-        made.keeper.start()
-        made.keeper.wait_ready()
-        resolver = made.start(
-            programs.dnsmasq(), "--keep-in-foreground", "--conf-file=", "--user=", "--pid-file=", "--no-resolv",
-            "--no-hosts", "--listen-address=127.0.0.1", "--bind-interfaces", f"--address=/#/{EVIL}",
-        )  # fmt: skip
-        try:
-            yield made, fill
-        finally:
-            resolver.terminate()
-            resolver.wait()
-            made.keeper.stop()
+from tests.scenarios.machine import EVIL, LOCAL, Machine, machine_of, soon
 
 
 @pytest.fixture
@@ -90,14 +22,6 @@ def machine(mesh: Lab, tmp_path: Path) -> Iterator[Machine]:
     with machine_of(mesh["a"], tmp_path / "etc") as (made, _):
         soon("the names are there", lambda: "c.mesh" in made.hosts.read_text(), 10)
         yield made
-
-
-def soon(what: str, condition: Callable[[], bool], seconds: float = SECONDS) -> None:
-    """Wait for something for at most ``seconds``."""
-    deadline = time.monotonic() + patient(seconds)
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def both(node: Node) -> list[str]:
@@ -206,3 +130,21 @@ def test_a_full_disk_changes_nothing_and_the_name_comes_when_there_is_room(mesh:
         a.trust(c)
         soon("the name comes", lambda: "c.mesh" in machine.hosts.read_text())
         assert machine.hosts.stat().st_mode & 0o777 == 0o640
+
+
+def test_where_etc_cannot_be_written_the_names_are_in_the_file_to_which_its_hosts_leads(
+    mesh: Lab, tmp_path: Path
+) -> None:
+    a, c, state = mesh["a"], mesh["c"], tmp_path / "state"
+    state.mkdir()
+    with machine_of(a, tmp_path / "etc", state=state) as (machine, _):
+        soon("the names are there", lambda: sorted(machine.addresses("c.mesh")) == sorted(both(c)), 10)
+        assert "Read-only file system" in machine.run("touch", "/etc/written").stderr
+        a.distrust(c)
+        soon("the name goes", lambda: "c.mesh" not in machine.hosts.read_text())
+        a.trust(c)
+        soon("the name comes", lambda: sorted(machine.addresses("c.mesh")) == sorted(both(c)))
+        (state / "hosts").write_text(f"{LOCAL}10.2.0.1 own\n")
+        soon("the names are back, and the line of others stays", lambda: "c.mesh" in machine.hosts.read_text())
+        assert machine.addresses("own") == ["10.2.0.1"]
+        assert machine.hosts.is_symlink()

@@ -2,8 +2,6 @@
 
 import json
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import msgspec
 
@@ -14,29 +12,10 @@ from tests.lab.net.namespaces import within
 from tests.lab.node.node import Node
 from tests.lab.observe.schemas import schema
 from tests.scenarios.expectations import assert_nothing_clear, captured
+from tests.scenarios.offering import offering
 
 OFFERED = '[[service]]\nname = "wiki"\nport = 80\ndescription = "The village\'s wiki"\n'
 SECONDS = 10.0
-
-
-def restart(node: Node) -> None:
-    """Let meshsecd read its configuration."""
-    node.daemons.agent.kill()
-    node.daemons.agent.start()
-    node.daemons.agent.wait_ready()
-
-
-@contextmanager
-def offering(node: Node, text: str) -> Iterator[None]:
-    """Let a node offer something."""
-    before = node.config.read_text(encoding="utf-8")
-    node.config.write_text(f"{before}\n{text}", encoding="utf-8")
-    restart(node)
-    try:
-        yield
-    finally:
-        node.config.write_text(before, encoding="utf-8")
-        restart(node)
 
 
 def shown(node: Node) -> set[tuple[str, str, int]]:
@@ -56,7 +35,7 @@ def test_what_a_node_offers_is_seen_while_it_is_trusted_and_reached_and_nothing_
             wait_shown(node, {("c", "wiki", 80)})
         assert a.meshsec("services").stdout.splitlines()[1].split() == [
             "wiki",
-            "c.mesh:80/tcp",
+            "http://c.mesh/",
             "The",
             "village's",
             "wiki",

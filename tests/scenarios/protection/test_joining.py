@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Node
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow, states
+from tests.scenarios.networks.sites import is_routed
+
+NETWORK = "2001:db8:9::/48"
+"""Behind d."""
 
 
 @pytest.fixture
 def chain() -> Iterator[Lab]:
     """Start a - b - c - d. Nobody trusts anybody."""
     with Lab("joining", line(names(4))) as lab:
-        yield lab.set_up().start()
+        yield lab.set_up({"d": replace(lab.options, attached=[NETWORK])}).start()
 
 
 def requests(node: Node) -> dict[str, dict[str, Any]]:
@@ -44,20 +49,23 @@ def test_nodes_join_over_strangers_by_one_approval_each(chain: Lab, tmp_path: Pa
     a.meshsec("fleet", "approve", *own["words"], "--directory", office)
     assert not waiting(a)
 
-    for node in (b, d):  # d is three hops away, behind the stranger c
-        node.meshsec("fleet", "join", fleet)
+    words = next(line for line in made.splitlines() if line.startswith("words")).removeprefix("words").strip()
+    for node, wanted in ((b, fleet), (d, words)):  # d is three hops away, behind the stranger c
+        node.meshsec("fleet", "join", wanted)
         asked = a.wait_for("the request is here", lambda at=node: requests(a).get(at.name), 90)  # type: ignore[misc]
         (stated,) = node.wait_for("it is told so", lambda at=node: [w for w in waiting(at) if w["kept_by"]], 60)  # type: ignore[misc]
         assert stated["words"] == asked["words"]
         assert " ".join(asked["words"]) in node.meshsec("status", check=False).stdout
         assert asked["namesake"] is None
         assert node.name not in states(a), "nobody is trusted before somebody said yes"
-        a.meshsec("fleet", "approve", *asked["words"], "--directory", office)
+        decision = _decided(a, asked, office)
+        a.meshsec("fleet", "approve", *asked["words"], *decision, "--directory", office)
         node.wait_protected(a, 60)
         assert not waiting(node)
     for one, other in ((a, d), (d, a), (b, d), (d, b), (b, a)):
         one.wait_protected(other, 120)
     assert not requests(a)
+    a.wait_for("the network of d", lambda: is_routed(a, NETWORK), 60)
     assert "c" not in states(a), "c asked for nothing"
     assert states(c) == {}
 
@@ -70,3 +78,15 @@ def test_nodes_join_over_strangers_by_one_approval_each(chain: Lab, tmp_path: Pa
     b.wait_for("b closes d", lambda: "d" not in states(b), 60)
     b.wait_for("b shows why", lambda: "stolen" in b.meshsec("fleet", "status").stdout, 60)
     assert "d: stolen" in b.meshsec("peer", "list").stdout
+
+
+def _decided(operator: Node, asked: dict[str, Any], office: str) -> list[str]:
+    """Return the operator's decision about networks. Only d asks for one, and without a decision it is not approved."""
+    assert asked["networks"] == ([NETWORK] if asked["name"] == "d" else [])
+    if not asked["networks"]:
+        return []
+    refused = operator.meshsec("fleet", "approve", *asked["words"], "--directory", office, check=False)
+    assert refused.returncode == 2
+    assert NETWORK in refused.stderr
+    assert f"d asks to speak for {NETWORK}" in operator.meshsec("fleet", "requests").stdout
+    return ["--networks"]

@@ -40,18 +40,23 @@ def parts(path: Path) -> hosts.Parts:
         raise files.FileError(f"{path}: {error.strerror}") from error
 
 
+def target(path: Path) -> Path:
+    """Return the file to which a path leads: a vehicle's /etc cannot be written, and /etc/hosts there is a link."""
+    return Path(os.path.realpath(path))
+
+
 def put(path: Path, lines: Sequence[str]) -> bool:
     """Make these lines meshsec's. Return False, and change nothing, if somebody else is writing the file.
 
     Raises FileError and then leaves the file as it was.
     """
-    target = Path(os.path.realpath(path))
+    real = target(path)
     try:
-        with target.open("rb") as file:
-            return _put(file, target, lines)
+        with real.open("rb") as file:
+            return _put(file, real, lines)
     except FileNotFoundError:
         if lines:
-            files.write(target, hosts.joined(b"", lines), _NEW_MODE, replace=False)
+            files.write(real, hosts.joined(b"", lines), _NEW_MODE, replace=False)
         return True
     except BlockingIOError:
         return False

@@ -128,7 +128,7 @@ class Olsrd2:
         collection = await self._document("/netjsoninfo route", "collection")
         routes, bad = {}, 0
         for part in collection:
-            for entry in entries(part.get("routes")):
+            for entry in entries(part.get("routes", part.get("route"))):  # the release 0.15.1 names it `route`
                 try:
                     route = _to_route(entry)
                     routes[route.destination] = route

@@ -1,4 +1,4 @@
-"""Hear which clients are at a bridge: ARP, neighbour discovery and what access points send in their names (packet(7)).
+"""Hear which clients are at a bridge: ARP, neighbour discovery, DHCP, and access points' frames (packet(7)).
 
 The kernel passes those frames alone. A flood of them is cheap: at most some are read in a round of the loop, and the
 kernel drops what the socket's buffer does not hold.
@@ -10,9 +10,10 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from meshsec.core.access.clients import Sighting
-from meshsec.core.access.frames import ARP, IPV6, LLC, lease, sighting
+from meshsec.core.access.frames import ARP, IPV6, LLC, called, lease, sighting
 
 _SO_ATTACH_FILTER = 26
 _BURST = 64
@@ -32,34 +33,68 @@ _DISCOVERY = (
     (0x06, 0, 0, 0),
 )
 """A program of the classic packet filter: code, jumps if true and false, value."""
-_GIVEN = (
+_DHCP = (
     (0x28, 0, 0, 0xFFFFF000),  # the protocol of the frame (SKF_AD_PROTOCOL)
-    (0x15, 0, 6, 0x0800),  # IPv4, or else nothing
+    (0x15, 8, 0, 0x86DD),  # IPv6
+    (0x15, 0, 12, 0x0800),  # IPv4, or else nothing
     (0x30, 0, 0, 9),
-    (0x15, 0, 4, 17),  # UDP
+    (0x15, 0, 10, 17),  # UDP
     (0xB1, 0, 0, 0),  # the length of the IPv4 header
     (0x48, 0, 0, 0),
-    (0x15, 0, 1, 67),  # from the port of DHCP servers
+    (0x15, 6, 0, 67),  # from the port of DHCP servers
+    (0x48, 0, 0, 2),
+    (0x15, 4, 5, 67),  # or to it
+    (0x30, 0, 0, 6),  # the octet that says what follows the IPv6 header
+    (0x15, 0, 3, 17),  # UDP
+    (0x28, 0, 0, 42),
+    (0x15, 0, 1, 547),  # to the port of DHCPv6 servers
     (0x06, 0, 0, 1500),
     (0x06, 0, 0, 0),
 )
 _ALL = 3
 """ETH_P_ALL: what this node sends, too."""
-_FILTERS = {IPV6: _DISCOVERY, _ALL: _GIVEN}
+_FILTERS = {IPV6: _DISCOVERY, _ALL: _DHCP}
+NAMES_MAX = 256
+"""Clients whose names are remembered until they are heard with an address."""
 
 
 class FramesError(OSError):
     """The frames cannot be heard; the text says why."""
 
 
+class _Names:
+    """What clients call themselves: they say it before they have an address, and in other frames than that."""
+
+    def __init__(self) -> None:
+        self._by_mac: dict[str, str] = {}
+
+    def learn(self, mac: str, name: str) -> None:
+        """Remember a name; of many the newest."""
+        if not name:
+            return
+        self._by_mac.pop(mac, None)
+        self._by_mac[mac] = name
+        if len(self._by_mac) > NAMES_MAX:
+            del self._by_mac[next(iter(self._by_mac))]
+
+    def named(self, found: Sighting) -> Sighting:
+        """Return a sighting with the client's name."""
+        return found._replace(name=self._by_mac.get(found.mac, ""))
+
+
 @contextmanager
 def client_frames(device: str, on_sighting: Callable[[Sighting], None]) -> Iterator[None]:
     """Call back in the running loop for each client that is heard. Raises FramesError."""
-    loop = asyncio.get_running_loop()
+    loop, names = asyncio.get_running_loop(), _Names()
+
+    def tell(found: Sighting) -> None:
+        on_sighting(names.named(found))
+
     with ExitStack() as stack:
         for protocol in (ARP, IPV6, LLC, _ALL):
             sock = stack.enter_context(_opened(device, protocol))
-            loop.add_reader(sock, _read_leases if protocol == _ALL else _read, sock, on_sighting)
+            read = partial(_read_dhcp, names) if protocol == _ALL else _read
+            loop.add_reader(sock, read, sock, tell)
             stack.callback(loop.remove_reader, sock)
         yield
 
@@ -98,12 +133,14 @@ def _read(sock: socket.socket, on_sighting: Callable[[Sighting], None]) -> None:
             on_sighting(found)
 
 
-def _read_leases(sock: socket.socket, on_sighting: Callable[[Sighting], None]) -> None:
+def _read_dhcp(names: _Names, sock: socket.socket, on_sighting: Callable[[Sighting], None]) -> None:
     for _ in range(_BURST):
         try:
-            octets, (_, _, kind, _, _) = sock.recvfrom(1500)
+            octets, (_, protocol, kind, _, mac) = sock.recvfrom(1500)
         except OSError:
             return
-        found = lease(octets) if kind == _OUTGOING else None
-        if found is not None:
+        if kind != _OUTGOING:
+            if len(mac) == 6:
+                names.learn(mac.hex(":"), called(mac.hex(":"), protocol, octets))
+        elif (found := lease(octets)) is not None:
             on_sighting(found)

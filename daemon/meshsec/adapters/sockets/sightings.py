@@ -18,6 +18,7 @@ import msgspec
 
 from meshsec.adapters.sockets.control import give_to_group
 from meshsec.core.access.clients import Sighting
+from meshsec.core.values.host_names import LABEL_PATTERN
 
 _SIZE_MAX = 256
 _BURST = 64
@@ -32,6 +33,7 @@ class _Heard(msgspec.Struct, array_like=True):
     mac: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")]
     address: Annotated[str, msgspec.Meta(max_length=45)]
     arrives: bool
+    name: Annotated[str, msgspec.Meta(pattern=rf"^(?:{LABEL_PATTERN})?\Z")]
 
 
 _decoder = msgspec.msgpack.Decoder(_Heard)
@@ -47,7 +49,7 @@ class Teller:
     def tell(self, sighting: Sighting) -> None:
         """Tell of a client."""
         address = str(sighting.address or "")
-        self._send(msgspec.msgpack.encode(_Heard(sighting.mac, address, sighting.arrives)))
+        self._send(msgspec.msgpack.encode(_Heard(sighting.mac, address, sighting.arrives, sighting.name)))
 
     def alive(self) -> None:
         """Say that frames are heard."""
@@ -94,4 +96,4 @@ def _read(sock: socket.socket, on_sighting: Callable[[Sighting | None], None]) -
 
 def _decoded(octets: bytes) -> Sighting:
     heard = _decoder.decode(octets)
-    return Sighting(heard.mac, ip_address(heard.address) if heard.address else None, heard.arrives)
+    return Sighting(heard.mac, ip_address(heard.address) if heard.address else None, heard.arrives, heard.name)

@@ -22,6 +22,7 @@ from meshsec.core.islands.paths import is_path
 from meshsec.core.networks.networks import DEVICE, originators
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Address, Card, DataPlane, Neighbour
+from meshsec.core.values.topology import Topology
 
 RESOLV_CONF = Path("/etc/resolv.conf")
 """The resolvers that dnsmasq asks where a configuration names none."""
@@ -94,6 +95,7 @@ async def collect(sides: Sides) -> Facts:
         past_networks=await past_networks(sides),
         unannounced=[str(one) for one in sides.routing.unannounced()],
         unheeded_networks=networks_view.unheeded(sides.driver.engine.known),
+        own_copy=_copied(sides),
         doubled=doubled(sides),
         unauthenticated=[one.title for one in sides.driver.engine.known.channels() if one.unauthenticated()],
         strangers=_strangers(sides),
@@ -213,13 +215,31 @@ def unknown(asked: Iterable[Stranger], known: Iterable[Card]) -> list[Stranger]:
 
 
 def doubled(sides: Sides) -> list[str]:
-    """Return the peers that seem to be two nodes with one key."""
-    return [one.title for one in sides.driver.engine.known.channels() if one.name in sides.ike.proofs.doubled]
+    """Return the peers of which it was proved that two nodes have the key."""
+    channels = sides.driver.engine.known.channels()
+    return [one.title for one in channels if one.card and sides.twins.is_doubled(one.card)]
 
 
 def clones(sides: Sides) -> list[str]:
     """Return what status reports about copied keys."""
-    return copied_keys.found(sides.routing.topology.warnings, doubled(sides))
+    return copied_keys.found(_copied(sides), doubled(sides))
+
+
+def _copied(sides: Sides) -> copied_keys.Own:
+    """Return what shows that another node has this node's key."""
+    if sides.twins.is_doubled(sides.start.card):
+        return copied_keys.Own.PROVEN
+    if copied_keys.SAME_ADDRESS in sides.routing.topology.warnings:
+        return copied_keys.Own.ANNOUNCED
+    if _is_taken(sides.routing.topology):
+        return copied_keys.Own.TAKEN
+    return copied_keys.Own.NONE
+
+
+def _is_taken(topology: Topology) -> bool:
+    """Return whether a neighbour that does not hear this node has a link to this node's address."""
+    deaf = {one.originator for one in topology.neighbours if not one.symmetric}
+    return any(edge.source in deaf and edge.target in topology.originators for edge in topology.edges)
 
 
 def _failed(sides: Sides) -> list[str]:

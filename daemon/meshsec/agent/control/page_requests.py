@@ -6,16 +6,17 @@ from contextlib import suppress
 from typing import Any
 
 from meshsec.adapters.sockets.control import ControlError
+from meshsec.agent.control.page_approvals import PageApprovals
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.core.page.logins import SESSION_SECONDS, TOKEN_SECONDS, Logins
 from meshsec.core.trust import card as cards
 
-READING = frozenset({"ping", "status", "counters", "topology", "clients", "doctor", "explain", "watch"})
+READING = frozenset({"ping", "status", "counters", "topology", "clients", "services", "doctor", "explain", "watch"})
 """The control socket's methods that are answered as they are."""
-READING_WITHOUT_PARAMETERS = frozenset({"mode", "gateway"})
-"""With parameters these change something."""
-CHANGES = frozenset({"peer_add", "peer_remove"})
-"""What a login may do."""
+READING_WITHOUT_PARAMETERS = frozenset({"mode", "gateway", "join_requests"})
+"""With parameters the first two change something."""
+CHANGES = frozenset({"peer_add", "peer_remove", "join_refuse"})
+"""The control socket's methods that a login may use as they are."""
 
 _SECRET_BYTES = 24
 """192 bits, so that nobody finds one by trying."""
@@ -31,7 +32,12 @@ class PageRequests:
         self._answer = answer
         self._clock = clock
         self._logins = Logins()
-        self.methods: Mapping[str, Method] = {"page_login": self._offer, "page_logout": self._end_all}
+        self._approvals = PageApprovals(answer, self._logins, clock)
+        self.methods: Mapping[str, Method] = {
+            "page_login": self._offer,
+            "page_logout": self._end_all,
+            **self._approvals.methods,
+        }
         """Methods of the control socket."""
         self._own: Mapping[str, Method] = {"login": self._login, "logout": self._logout, "change": self._change}
 
@@ -44,10 +50,12 @@ class PageRequests:
         known = " ".join(sorted({*self._own, *READING, *READING_WITHOUT_PARAMETERS}))
         raise ControlError("unknown_method", f"{method!r} with parameters is none for those who only look: {known}")
 
-    async def _offer(self, _params: Params) -> Mapping[str, Any]:
+    async def _offer(self, params: Params) -> Mapping[str, Any]:
+        """Return a token. With a fleet, what its login approves is signed by the command that asks (ADR 0081)."""
         token = secrets.token_urlsafe(_SECRET_BYTES)
-        self._logins.offer(token, self._clock())
-        return {"token": token, "seconds": TOKEN_SECONDS}
+        signer = self._approvals.begin(text(params, "fleet")) if params else ""
+        self._logins.offer(token, self._clock(), signer)
+        return {"token": token, "seconds": TOKEN_SECONDS, **({"signer": signer} if signer else {})}
 
     async def _end_all(self, _params: Params) -> Mapping[str, Any]:
         return {"ended": self._logins.end_all()}
@@ -59,20 +67,26 @@ class PageRequests:
                 "refused",
                 "this login was used already, or is too old: `meshsec page login` prints another address",
             )
-        return {"session": session, "seconds": SESSION_SECONDS}
+        return {"session": session, "seconds": SESSION_SECONDS, "approves": self._approvals.fleet_of(session)}
 
     async def _logout(self, params: Params) -> Mapping[str, Any]:
         self._logins.end(text(params, "session"))
         return {}
 
     async def _change(self, params: Params) -> Mapping[str, Any]:
-        if not self._logins.holds(text(params, "session"), self._clock()):
+        session = text(params, "session")
+        if not self._logins.holds(session, self._clock()):
             raise ControlError("not_logged_in", "nobody is logged in: `meshsec page login` prints the address for it")
         method, given = text(params, "method"), params.get("params", {})
-        if method not in CHANGES:
-            raise ControlError("unknown_method", f"{method!r} cannot be done here, but: {' '.join(sorted(CHANGES))}")
         if not isinstance(given, Mapping):
             raise ControlError("bad_params", f"params: {given!r} is not allowed; allowed: an object")
+        if method == "card_read":
+            return await self._approvals.read(given)
+        if method == "join_approve":
+            return await self._approvals.approve(session, given)
+        if method not in CHANGES:
+            known = " ".join(sorted({*CHANGES, "card_read", "join_approve"}))
+            raise ControlError("unknown_method", f"{method!r} cannot be done here, but: {known}")
         if method == "peer_add":
             _refuse_networks(given)
         return await self._answer(method, given)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from meshsec.adapters.kernel.nft import Table
 from meshsec.agent.driver import Driver
 from meshsec.agent.sides.access import AccessSide
+from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
 from meshsec.agent.sides.gateway import GatewaySide
@@ -23,6 +24,7 @@ from meshsec.agent.sides.routing import Routing
 from meshsec.agent.sides.scheduling import Scheduling
 from meshsec.agent.sides.services import ServicesSide
 from meshsec.agent.sides.trust import Trust
+from meshsec.agent.sides.twins import TwinsSide
 from meshsec.agent.start import Start
 from meshsec.core.policy.capability import LeftOut, left_out
 
@@ -38,6 +40,8 @@ class Sides:
     names: NamesSide
     fleet: FleetSide
     joining: JoiningSide
+    port: ClearPort
+    twins: TwinsSide
     ike: IkeSide
     ports: IkePorts
     routing: Routing

@@ -95,7 +95,7 @@ class ViewRequests:
         return views.topology(self._sides.driver.engine, topology.neighbours, topology.edges)
 
     async def _clients(self, _params: Params) -> Mapping[str, Any]:
-        return access_view.view(self._sides.access)
+        return access_view.view(self._sides.access, self._sides.names.name_of)
 
     async def _services(self, _params: Params) -> Mapping[str, Any]:
         return self._sides.services.view()
@@ -141,6 +141,8 @@ class ViewRequests:
                 *fleet.checks(self._sides.trust),
                 *self._sides.fleet.checks(),
                 *joining_view.checks(self._sides.joining),
+                *self._sides.port.checks(),
+                *self._sides.twins.checks(),
                 *access_view.checks(self._sides.access),
                 *self._sides.services.checks(),
             ]

@@ -24,6 +24,7 @@ from meshsec.agent.sides.access_kernel import AccessKernel
 from meshsec.agent.sides.access_talk import AccessTalk, Listeners
 from meshsec.agent.sides.kernel import watch
 from meshsec.core.access.clients import Change, Client, Clients, Refused, Sighting
+from meshsec.core.access.holders import Holders
 from meshsec.core.access.messages import FLOWS_MAX, Flow
 from meshsec.core.access.shared_address import addresses_of
 from meshsec.core.channels.desired import host
@@ -34,6 +35,7 @@ from meshsec.core.config.access_settings import AccessSettings
 from meshsec.core.config.settings import Paths
 from meshsec.core.formats import dnsmasq
 from meshsec.core.networks.outside import is_outside
+from meshsec.core.values.host_names import ClientName
 from meshsec.core.values.model import Address, Network, peer_name
 
 PATIENCE = 1.0
@@ -61,6 +63,10 @@ class Uses(NamedTuple):
     announce: Callable[[Iterable[Network]], None]
     post: Callable[[Event], None]
     spawn: Callable[[Coroutine[None, None, None]], None]
+    names: Callable[[tuple[ClientName, ...]], None]
+    """Takes what the clients of this node are called."""
+    remembered: Callable[[Address], str]
+    """Returns what the client with this address was called before meshsecd's start."""
     page_port: int | None = None
     """Where clients see this node's page; None: nowhere."""
 
@@ -81,6 +87,7 @@ class AccessSide:
         self._loop = asyncio.get_running_loop()
         reserved = [one.ip for one in addresses_of(settings.networks)]
         self.clients = Clients(own, settings.networks, reserved, settings.clients)
+        self.holders = Holders()
         self.kernel = AccessKernel(settings, own, uses.page_port)
         self.talk = AccessTalk(
             own, Listeners(self._greeted, self._claimed, self._flows, self._moved, self._answered), uses.spawn
@@ -106,7 +113,7 @@ class AccessSide:
             self._uses.announce(())
             return
         for one in sorted(found, key=str):
-            self._sighted(Sighting(one.mac, one.address))
+            self._sighted(Sighting(one.mac, one.address, name=self._uses.remembered(one.address)))
         self._dirty.set()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep("clients", self._hear))
@@ -244,6 +251,7 @@ class AccessSide:
         self._uses.post(ClientsSet({host(address): node for address, node in (elsewhere | here).items()}))
         addresses = dict.fromkeys((*here, *self._leaving))
         self._uses.announce([*self.settings.networks, *map(host, addresses)])
+        self._uses.names(self.holders.settle(served))
         await self._write_hosts()
 
     def _prune(self, now: float) -> None:

@@ -1,11 +1,13 @@
 """What people and programs are shown of an access node."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from meshsec.agent.sides.access import AccessSide
 from meshsec.core.config.access_settings import CLIENTS_MAX
 from meshsec.core.explain.findings import Check, Level
+from meshsec.core.values.model import Address
 
 SILENT = 15.0
 """Seconds without a sign of life after which nobody hears clients."""
@@ -33,13 +35,14 @@ def checks(side: AccessSide) -> list[Check]:
     return [Check("clients", Level.OK, f"{here} here, {most} at most")]
 
 
-def view(side: AccessSide) -> dict[str, Any]:
-    """Return the answer of the method ``clients``."""
+def view(side: AccessSide, name_of: Callable[[Address], str]) -> dict[str, Any]:
+    """Return the answer of the method ``clients``. ``name_of`` says which name an address has here, if any."""
     own = side.known.node.address
     names = {channel.card.address: channel.title for channel in side.known.channels() if channel.card}
     clients = [
         {
             "mac": one.mac,
+            "name": next(filter(None, map(name_of, one.addresses)), None),
             "addresses": [str(address) for address in one.addresses],
             "here": one.node == own,
             "node": None if one.node == own else names.get(one.node, str(one.node)),

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 
 from meshsec.agent.sides.ike_daemon import IkeDaemon, Outside
 from meshsec.agent.sides.ike_readback import Readback
@@ -16,9 +15,6 @@ SIGN_ANSWER = 4.0
 """Seconds for its answer to a rekeying after that; charon sends the request six times in this time."""
 SIGN_PAUSE = 10.0
 """Seconds between two such tests of one peer, because a first message can be forged."""
-ASKED_OFTEN, ASKED_SECONDS = 6, 600.0
-"""So many first messages in so many seconds, from a peer that has an SA, come from two nodes. A node that lost its SA
-asks only until the old one is closed here, after about SIGN_GRACE and SIGN_ANSWER."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +32,6 @@ class Proofs:
         self._peer_at = outside.peer_at
         self._watch = OneWayWatch()
         self._quiet: dict[str, Quiet] = {}
-        self._askings: dict[str, deque[float]] = {}
-        """Times at which each peer asked for an SA while it had one."""
         self._signs: dict[str, float] = {}
         """Time at which a peer that has an SA was last tested because it asked for another."""
 
@@ -77,16 +71,9 @@ class Proofs:
         peer, now = self._peer_at(address), self._loop.time()
         if not any(sa.children for sa in self._readback.known.get(peer, ())):
             return
-        self._askings.setdefault(peer, deque(maxlen=ASKED_OFTEN)).append(now)
         if now - self._signs.get(peer, -SIGN_PAUSE) >= SIGN_PAUSE:
             self._signs[peer] = now
             self._spawn(self._prove_asking(peer))
-
-    @property
-    def doubled(self) -> frozenset[str]:
-        """Return peers that seem to be two nodes: one has an SA, and another asks for one again and again."""
-        since = self._loop.time() - ASKED_SECONDS
-        return frozenset(peer for peer, at in self._askings.items() if len(at) == ASKED_OFTEN and at[0] > since)
 
     async def _prove_asking(self, peer: str) -> None:
         """Close the SAs of a peer that neither sends through them nor answers."""

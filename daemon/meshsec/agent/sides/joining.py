@@ -9,23 +9,24 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 
 from meshsec.adapters.files import key_store
 from meshsec.adapters.files.key_store import KeyStoreError
 from meshsec.adapters.files.trust_store import TrustStoreError
-from meshsec.adapters.sockets.join_datagrams import JoinDatagrams, join_datagrams
+from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.keys import Keys
 from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import host
 from meshsec.core.channels.lifecycle import State
-from meshsec.core.trust import joining
-from meshsec.core.trust.fleets import SignedCard
+from meshsec.core.trust import fleets, joining
+from meshsec.core.trust.fingerprint_words import first_octets
+from meshsec.core.trust.fleets import Fleet, FleetError, SignedCard
 from meshsec.core.trust.join_requests import ASK_AGAIN, ASK_GAP, Asking, JoinRequests, Kept
-from meshsec.core.trust.joining import Approval, Cookie, Cookies, JoinError, Receipt, Request, Standing
+from meshsec.core.trust.joining import Approval, Cookie, Cookies, Found, JoinError, Receipt, Request, Search, Standing
 from meshsec.core.trust.membership import Joined, Membership
 from meshsec.core.values.model import Address, Card
 from meshsec.core.values.routes import RouteTable
@@ -34,8 +35,6 @@ NODES = IPv6Network("fc00::/7")
 """Where the addresses and locators of nodes lie."""
 _ROUND = int(ASK_AGAIN / ASK_GAP)
 """Nodes that can be asked before the first of them is asked again."""
-_LISTEN_AGAIN = 2.0
-_RULES_SECONDS = 10.0
 _ADMIT_GAP = 0.5
 """Seconds after an approval that proved nothing before the next one is looked at: somebody on the way makes them up."""
 _PUSHES = (0.0, 1.0, 3.0)
@@ -49,12 +48,13 @@ class Surroundings:
     """What the side needs to know of the node."""
 
     own: Card
+    offered: Card
+    """The same with the networks that this node asks to speak for."""
     here: IPv6Address
     """This node's address that the router announces: where its IKE runs, too."""
     keys: Keys
     routes: RouteTable
-    rules_in_force: Callable[[float], Awaitable[bool]]
-    """Waits for as many seconds until the wanted fail-closed rules are in force."""
+    port: ClearPort
     spawn: Callable[[Coroutine[None, None, None]], object]
 
 
@@ -63,7 +63,7 @@ class JoiningSide:
 
     def __init__(self, around: Surroundings, trust: Trust) -> None:
         self._around, self.trust = around, trust
-        self.own = around.own
+        self.own, self.offered = around.own, around.offered
         self._loop = asyncio.get_running_loop()
         self._cookies = Cookies(secrets.token_bytes(32))
         self.requests = JoinRequests(random.random)
@@ -78,9 +78,7 @@ class JoiningSide:
         self._is_admitting = False
         self._fleets = asyncio.Event()
         """Set once there is, or was, a fleet."""
-        self._socket: JoinDatagrams | None = None
-        self.problem = ""
-        """Why nobody can ask this node; empty if all can, or there is no fleet."""
+        around.port.take(joining.KINDS, self.heard)
         trust.on_fleets.append(self._follow_store)
 
     # --- what changes around it ---
@@ -93,8 +91,9 @@ class JoiningSide:
         }
         revoked = joined.revoked()
         self.requests.drop(lambda one: self._is_settled(one, revoked))
-        if joined.memberships:
+        if joined.talks:
             self._fleets.set()
+            self._around.port.want()
 
     def _is_settled(self, kept: Kept, revoked: Iterable[str]) -> bool:
         signed = (kept.fleet, kept.sender) in self._signed
@@ -107,26 +106,10 @@ class JoiningSide:
     async def run(self) -> None:
         """Run until cancelled."""
         await self._fleets.wait()
-        while self._socket is None:
-            await self._listen()
-        await self._around.rules_in_force(_RULES_SECONDS)  # else the first request would be lost
-        try:
-            while True:
-                due = self._ask()
-                await asyncio.sleep(due - self._loop.time())
-        finally:
-            self._socket.close()
-
-    async def _listen(self) -> None:
-        try:
-            self._socket = await join_datagrams(self._around.here, self._heard)
-            self.problem = ""
-        except OSError as error:
-            problem = f"UDP port {joining.PORT} of {self._around.here}: {error.strerror or error}"
-            if problem != self.problem:
-                _log.warning("requests to join: %s", problem)
-            self.problem = problem
-            await asyncio.sleep(_LISTEN_AGAIN)
+        await self._around.port.open.wait()
+        while True:
+            due = self._ask()
+            await asyncio.sleep(due - self._loop.time())
 
     # --- as a new node ---
 
@@ -142,7 +125,7 @@ class JoiningSide:
         """Ask the next node, if there is something to ask for. Return the time of the next look."""
         now = self._loop.time()
         asked = self._asked_fleets()
-        if not asked:
+        if not asked and not self.trust.joined.sought:
             return now + 1.0
         if now >= self._look_at:
             self._look(now)
@@ -170,22 +153,21 @@ class JoiningSide:
         self._look_at = now + ASK_AGAIN if len(routes) > _ROUND else now
 
     def _send_requests(self, address: IPv6Address) -> None:
+        cookie = self.asking.cookie_for(address)
+        if sought := self.trust.joined.sought:
+            self._around.port.send(address, joining.encode(Search(sought, cookie)))
         try:
-            key = key_store.load(self._around.keys.path).private
+            for one in self._asked_fleets():
+                key = key_store.load(self._around.keys.path).private
+                request = joining.request(key, self.offered, one.fleet.public_key, cookie)
+                self._around.port.send(address, request)
         except KeyStoreError as error:
             _log.debug("requests to join: %s", error)
-            return
-        for one in self._asked_fleets():
-            cookie = self.asking.cookie_for(address)
-            self._send(address, joining.request(key, self.own, one.fleet.public_key, cookie))
-
-    def _send(self, address: IPv6Address, octets: bytes) -> None:
-        if self._socket is not None:
-            self._socket.send(address, octets)
 
     # --- what comes ---
 
-    def _heard(self, sender: IPv6Address, octets: bytes) -> None:
+    def heard(self, sender: IPv6Address, octets: bytes) -> None:
+        """Take a datagram, of whomever."""
         try:
             message = joining.decode(octets)
             now = self._loop.time()
@@ -197,10 +179,14 @@ class JoiningSide:
                         self._send_requests(sender)
                 case Receipt() if self.asking.is_answer(sender, message.cookie):
                     self.asking.heard_receipt(sender, message.standing, now)
+                case Search():
+                    self._take_search(sender, message, now)
+                case Found() if self.asking.is_answer(sender, message.cookie) and not self._is_admitting:
+                    self._take_found(sender, fleets.read_fleet(message.fleet))
                 case Approval() if self.asking.is_answer(sender, message.cookie) and not self._is_admitting:
                     self._is_admitting = True
                     self._around.spawn(self._admit(message))
-        except JoinError as error:
+        except (JoinError, FleetError) as error:
             _log.debug("requests to join: from %s: %s", sender, error)
 
     async def _admit(self, said: Approval) -> None:
@@ -214,14 +200,42 @@ class JoiningSide:
         finally:
             self._is_admitting = False
 
+    def _take_found(self, sender: IPv6Address, fleet: Fleet) -> None:
+        """Join the fleet if its key is the one that the words mean, and ask the sender to join it."""
+        if first_octets(fleet.fingerprint) == self.trust.joined.sought:
+            self._is_admitting = True
+            self._around.spawn(self._join(sender, fleet))
+
+    async def _join(self, sender: IPv6Address, fleet: Fleet) -> None:
+        try:
+            if await self.trust.join_sought(fleet):
+                _log.info("the fleet %s has the words that this node was given", fleet.name)
+                self._send_requests(sender)
+        except TrustStoreError as error:
+            _log.warning("the fleet %s, which has the words that this node was given: %s", fleet.name, error)
+            await asyncio.sleep(_ADMIT_GAP)
+        finally:
+            self._is_admitting = False
+
     # --- as a member ---
+
+    def _take_search(self, sender: IPv6Address, said: Search, now: float) -> None:
+        """Answer a node that looks for a fleet of this node's by its words."""
+        known = self.trust.joined.memberships
+        found = next((one.fleet for one in known.values() if first_octets(one.fleet.fingerprint) == said.sought), None)
+        if found is None or self._own_signed(found.public_key) is None:
+            return
+        if self._cookies.hold(said.cookie, sender, now):
+            self._around.port.send(sender, joining.encode(Found(said.cookie, fleets.fleet_octets(found))))
+        else:
+            self._around.port.send(sender, joining.encode(Cookie(self._cookies.of(sender, now))))
 
     def _take_request(self, sender: IPv6Address, said: Request, now: float) -> None:
         via = self._around.routes.next_hop(host(sender))
         if via is None or self._own_signed(said.fleet) is None or sender == self._around.here:
             return
         if not self._cookies.hold(said.cookie, sender, now):
-            self._send(sender, joining.encode(Cookie(self._cookies.of(sender, now))))
+            self._around.port.send(sender, joining.encode(Cookie(self._cookies.of(sender, now))))
         elif (said.fleet, sender) in self._signed:
             self._send_approval(said.fleet, sender, said.cookie)
         else:
@@ -245,15 +259,15 @@ class JoiningSide:
             if card.fingerprint.hex() in self.trust.joined.revoked():
                 return
         if self.requests.is_refused(card):
-            self._send(sender, joining.encode(Receipt(said.cookie, Standing.REFUSED)))
+            self._around.port.send(sender, joining.encode(Receipt(said.cookie, Standing.REFUSED)))
         else:
             self.requests.put(said, card, sender, via, now)
-            self._send(sender, joining.encode(Receipt(said.cookie, Standing.WAITING)))
+            self._around.port.send(sender, joining.encode(Receipt(said.cookie, Standing.WAITING)))
 
     def _send_approval(self, fleet: bytes, address: IPv6Address, cookie: bytes) -> None:
         own, signed = self._own_signed(fleet), self._signed.get((fleet, address))
         if own is not None and signed is not None:
-            self._send(address, joining.encode(Approval(cookie, signed, own)))
+            self._around.port.send(address, joining.encode(Approval(cookie, signed, own)))
 
     async def approve(self, signed: SignedCard) -> None:
         """Take a signed card and tell its node at once. Raises TrustStoreError if the card cannot be saved."""

@@ -8,7 +8,7 @@ from mnemonic import Mnemonic
 from meshsec.agent.sides.joining import JoiningSide
 from meshsec.core.explain.findings import Check, Level
 from meshsec.core.trust import card as cards
-from meshsec.core.trust import fingerprint_words, joining
+from meshsec.core.trust import fingerprint_words
 from meshsec.core.trust.joining import Standing
 from meshsec.core.values.model import Card
 
@@ -17,7 +17,7 @@ def requests(side: JoiningSide) -> list[dict[str, Any]]:
     """Return the requests for the operator: this node's own, then those that have waited longest."""
     now = asyncio.get_running_loop().time()
     side.requests.expire(now)
-    own = [_request(side, one.fleet.public_key, side.own) for one in side.waiting()]
+    own = [_request(side, one.fleet.public_key, side.offered) for one in side.waiting()]
     kept = sorted(side.requests, key=lambda one: one.first_at)
     return own + [
         _request(side, one.fleet, one.card)
@@ -58,7 +58,8 @@ def namesake(side: JoiningSide, card: Card) -> str | None:
 def standing(side: JoiningSide) -> list[dict[str, Any]]:
     """Return what this node waits for, for status."""
     said = list(side.asking.standings(asyncio.get_running_loop().time()))
-    return [
+    searched = [{"fleet": "", "sought": _spoken(sought)}] if (sought := side.trust.joined.sought) else []
+    return [one | {"words": _words(side.own), "kept_by": 0, "refused_by": 0} for one in searched] + [
         {
             "fleet": one.fleet.name,
             "words": _words(side.own),
@@ -71,20 +72,32 @@ def standing(side: JoiningSide) -> list[dict[str, Any]]:
 
 def checks(side: JoiningSide) -> list[Check]:
     """Return doctor's checks: what this node waits for, and who waits for its operator."""
-    found = [Check(f"joining {one['fleet']}", Level.WARN, _told(one), _READ_WORDS) for one in standing(side)]
-    if side.problem:
-        fix = f"`ss -lunp 'sport = :{joining.PORT}'` names the program that has it, `kill PID` ends it"
-        found.append(Check("join port", Level.WARN, side.problem, fix))
+    found = [_check(one) for one in standing(side)]
     if waiting := sorted(one.card.name for one in side.requests):
         found.append(Check("join requests", Level.OK, f"{len(waiting)} wait: {', '.join(waiting)}", _APPROVE))
     return found
 
 
+def _check(one: dict[str, Any]) -> Check:
+    if one["fleet"]:
+        return Check(f"joining {one['fleet']}", Level.WARN, _told(one), _READ_WORDS)
+    return Check("joining by words", Level.WARN, _told(one), _COMPARE_WORDS)
+
+
 def _words(card: Card) -> list[str]:
-    return list(fingerprint_words.spoken(card.fingerprint, Mnemonic("english").wordlist))
+    return _spoken(card.fingerprint)
+
+
+def _spoken(fingerprint: bytes) -> list[str]:
+    return list(fingerprint_words.spoken(fingerprint, Mnemonic("english").wordlist))
 
 
 def _told(one: dict[str, Any]) -> str:
+    if not one["fleet"]:
+        return (
+            f"this node looks for the fleet with the six words {' '.join(one['sought'])}, and no member of it in reach "
+            "has answered"
+        )
     refused = f" ({one['refused_by']} of its members say that it was refused)" if one["refused_by"] else ""
     return (
         f"this node waits for approval by the fleet {one['fleet']}{refused}; members in reach that have its request: "
@@ -93,4 +106,8 @@ def _told(one: dict[str, Any]) -> str:
 
 
 _READ_WORDS = "read the six words to the fleet's operator, for `meshsec fleet approve`"
+_COMPARE_WORDS = (
+    "compare them with `meshsec fleet show` of the fleet's operator; `meshsec status` says whether a route leads to a "
+    "member. On the operator's own node: `meshsec fleet join FLEET` with the fleet's card"
+)
 _APPROVE = "`meshsec fleet requests` shows them, `meshsec fleet approve` lets one join, `meshsec fleet refuse` none"

@@ -3,28 +3,34 @@
 A node says it to each peer whose channel begins to carry, and asks for the answer, which shows that the peer has heard
 it. Who does not answer is asked once more soon, in case that was lost, and then every ``PERIOD``. What a peer offers is
 forgotten when its channel no longer carries. A changed configuration takes effect with a restart, which begins again.
+By the same port nodes say what their clients are called (client_names.py).
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv6Address
 from typing import Any
 
 from meshsec.adapters.sockets.peer_datagrams import PeerDatagrams, PeerDatagramsError, peer_datagrams
+from meshsec.agent.sides.client_names import ClientNamesTalk
 from meshsec.core.channels.network_events import carries, of_present_key
 from meshsec.core.channels.situation import Situation
 from meshsec.core.explain.findings import Check, Level
+from meshsec.core.names.names import DOMAIN
 from meshsec.core.services import services
-from meshsec.core.services.services import PORT, MessageError, Service
+from meshsec.core.services.protocols import url
+from meshsec.core.services.services import PORT, Message, MessageError, Offer, Service
+from meshsec.core.values.host_names import ClientName
 from meshsec.core.values.model import peer_name
 
 PERIOD = 60.0
 GREET_AGAIN = 2.0
 AGAIN = 5.0
 """Seconds until the port is tried again."""
-WINDOW, IN_WINDOW = 1.0, 4
-"""Seconds in which so many messages of one peer are heard. An honest one sends two when its channel begins to carry."""
+WINDOW, IN_WINDOW = 1.0, 12
+"""Seconds in which so many messages of one peer are heard. An honest one sends two when its channel begins to carry,
+and of its clients' names four in a second."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +38,18 @@ _log = logging.getLogger(__name__)
 class ServicesSide:
     """What this node and its peers offer."""
 
-    def __init__(self, own: IPv6Address, offered: Sequence[Service], known: Situation) -> None:
+    def __init__(
+        self,
+        own: IPv6Address,
+        offered: Sequence[Service],
+        known: Situation,
+        on_names: Callable[[IPv6Address, tuple[ClientName, ...]], None],
+        *,
+        serves: bool,
+    ) -> None:
+        """``on_names`` takes what the clients of a peer are called. ``serves``: this node is an access node."""
+        self.client_names = ClientNamesTalk(self._send, on_names, serves=serves)
+        self._serves = serves
         self._own, self._offered, self._known = own, tuple(sorted(offered)), known
         self._loop = asyncio.get_running_loop()
         self._socket: PeerDatagrams | None = None
@@ -76,6 +93,7 @@ class ServicesSide:
         fresh, self._reached = reached - self._reached, reached
         self._heard = {peer: found for peer, found in self._heard.items() if peer in reached}
         self._counted = {peer: count for peer, count in self._counted.items() if peer in reached}
+        self.client_names.follow(reached)
         self._greet(fresh)
 
     def _greet(self, peers: frozenset[IPv6Address]) -> None:
@@ -88,10 +106,13 @@ class ServicesSide:
         self._say((peers & self._reached) - self._heard.keys(), asks=True)
 
     def _say(self, peers: Iterable[IPv6Address], *, asks: bool) -> None:
-        message = services.encode(services.offer(self._offered, asks=asks))
+        message = services.offer(self._offered, asks=asks, clients=self._serves)
         for peer in peers:
-            if self._socket is not None:
-                self._socket.send(peer, message)
+            self._send(peer, message)
+
+    def _send(self, peer: IPv6Address, message: Message) -> None:
+        if self._socket is not None:
+            self._socket.send(peer, services.encode(message))
 
     def _received(self, peer: IPv6Address, octets: bytes) -> None:
         if peer not in self._reached or not self._is_in_time(peer):
@@ -100,9 +121,18 @@ class ServicesSide:
             message = services.decode(octets)
         except MessageError:
             return
+        if isinstance(message, Offer):
+            self._offered_by(peer, message)
+        else:
+            self.client_names.heard(peer, message)
+
+    def _offered_by(self, peer: IPv6Address, message: Offer) -> None:
         self._heard[peer] = message.services()
+        if not message.clients:
+            self.client_names.serves_none(peer)
         if message.asks:
             self._say([peer], asks=False)
+            self.client_names.asked(peer)
 
     def _is_in_time(self, peer: IPv6Address) -> bool:
         """Return whether a peer has sent no more than it may, and count its message."""
@@ -138,4 +168,5 @@ def _shown(node: str, address: IPv6Address, one: Service) -> dict[str, Any]:
         "protocol": str(one.protocol),
         "port": one.port,
         "description": one.description,
+        "url": url(one, f"{node}.{DOMAIN}"),
     }

@@ -13,6 +13,7 @@ from meshsec.core.channels.desired import addresses
 from meshsec.core.channels.events import Event, PeerRemoved, PeerSet, TrustStoreRead
 from meshsec.core.channels.ipv4_claims import Surroundings, believed
 from meshsec.core.trust import roster
+from meshsec.core.trust.fleets import Fleet
 from meshsec.core.trust.membership import Joined
 from meshsec.core.values.model import Card, Peer
 
@@ -101,7 +102,7 @@ class Trust:
             self._around = await self._look()  # before the first event: no rules may be made of a part of them
             self._tell_problems(
                 tuple(f"{problem}{_in_force(problem.title in kept)}" for problem in found.problems),
-                joins=bool(found.joined.memberships),
+                joins=found.joined.talks,
             )
             self._read = roster.trusted(found.roster.peers, revoked) | kept
             self._apply(believed(self._read, self._own, self._around))
@@ -215,6 +216,13 @@ class Trust:
         if admitted:
             await self.reload()
         return admitted
+
+    async def join_sought(self, fleet: Fleet) -> bool:
+        """Join a fleet if this node looks for it by its words. Return whether it did. Raises ``TrustStoreError``."""
+        joined = await self._changed(fleets.join_sought, self._directory, fleet, self.own)
+        if joined:
+            await self.reload()
+        return joined
 
     async def unrevoke(self, fingerprint: str) -> None:
         """Allow a key to be trusted again. Raises ``TrustStoreError``."""

@@ -21,6 +21,8 @@ FORGET = 3600.0
 """Seconds after which a client that is not seen any more is forgotten."""
 LATE = 1.0
 """Seconds for which a node ignores frames of a client that another node took over: they were on their way before."""
+RENAMED = 60.0
+"""Seconds after a client's naming for which it keeps that name, whatever it says: each change is told to all peers."""
 NUMBER_MAX = 2**53 - 1
 
 
@@ -36,6 +38,8 @@ class Client:
     """Moves and changes of its addresses until now."""
     addresses: tuple[Address, ...] = ()
     """The newest last; none: the client has left."""
+    name: str = ""
+    """The label by which it calls itself; empty: it has told none. It moves with the client."""
 
     @property
     def rank(self) -> tuple[int, IPv6Address]:
@@ -51,6 +55,8 @@ class Sighting(NamedTuple):
     """The address that the client uses or asks for; None: the frame does not say."""
     arrives: bool = False
     """An access point says that the client has come."""
+    name: str = ""
+    """The label by which the client calls itself; empty: nobody knows."""
 
 
 class Refused(NamedTuple):
@@ -69,6 +75,8 @@ class _Kept:
     """When another node took it over from this one."""
     absent: bool = False
     """Another node says that this one serves it, but this one has not seen it since its own start."""
+    named: float = float("-inf")
+    """When its name last changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +125,16 @@ class Clients:
         """Take a frame of a client at this node; None: nothing changes."""
         kept = self._kept.get(sighting.mac)
         if kept is None:
-            return None if sighting.address is None else self._moved(Client(sighting.mac, self._own, 0), sighting, now)
+            new = Client(sighting.mac, self._own, 0, name=sighting.name)
+            return None if sighting.address is None else self._moved(new, sighting, now)
+        client = _renamed(kept, sighting.name, now)
         if self._is_served(kept):
             kept.seen = now
-            is_news = sighting.address not in (None, *kept.client.addresses)
-            return self._with_address(kept.client, sighting, now) if is_news else None
+            if sighting.address not in (None, *client.addresses):
+                return self._with_address(client, sighting, now)
+            return None if client is kept.client else self._keep(replace(client, number=client.number + 1), now)
         is_late = kept.client.node != self._own and now - kept.lost < LATE
-        return None if is_late and not sighting.arrives else self._moved(kept.client, sighting, now)
+        return None if is_late and not sighting.arrives else self._moved(client, sighting, now)
 
     def heard(self, client: Client, sender: IPv6Address, now: float) -> list[Change]:
         """Take the word of another access node. Return what changes; this node's own clients are to be told of."""
@@ -136,7 +147,8 @@ class Clients:
             return []
         if client.node == self._own and kept is not None and self._is_served(kept):
             # This node has restarted and counts from one. It goes on from the number that the others know.
-            return [self._keep(replace(kept.client, number=client.number + 1), now)]
+            name = kept.client.name or client.name
+            return [self._keep(replace(kept.client, number=client.number + 1, name=name), now)]
         if kept is None and self._number_of(client.node) >= self._most:
             return []
         allowed = tuple(one for one in client.addresses if self._is_ours(one))
@@ -186,7 +198,8 @@ class Clients:
         self._holders |= dict.fromkeys(client.addresses, client.mac)
         loses = before is not None and before.node == self._own and client.node != self._own
         lost = now if loses else kept.lost if kept else float("-inf")
-        self._kept[client.mac] = _Kept(client, now, lost, absent)
+        named = kept.named if kept and kept.client.name == client.name else now if client.name else float("-inf")
+        self._kept[client.mac] = _Kept(client, now, lost, absent, named)
         return Change(client, before)
 
     def _release(self, address: Address, now: float) -> Change | None:
@@ -216,6 +229,12 @@ class Clients:
 
     def _number_of(self, node: IPv6Address) -> int:
         return sum(kept.client.node == node for kept in self._kept.values())
+
+
+def _renamed(kept: _Kept, name: str, now: float) -> Client:
+    """Return a client with the name that it has told, or as it is: it may tell another one from time to time."""
+    is_new = name not in ("", kept.client.name) and now - kept.named >= RENAMED
+    return replace(kept.client, name=name) if is_new else kept.client
 
 
 def _with(addresses: tuple[Address, ...], new: Address) -> tuple[Address, ...]:

@@ -20,6 +20,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from meshsec.core.access.clients import NUMBER_MAX, PER_CLIENT, Client
+from meshsec.core.values.host_names import LABEL_PATTERN
 from meshsec.core.values.model import Address
 
 PORT: Final = 17182
@@ -33,6 +34,7 @@ FLOWS_MAX: Final = 240
 _Mac = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")]
 _Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 _AddressText = Annotated[str, msgspec.Meta(max_length=45)]
+_Name = Annotated[str, msgspec.Meta(pattern=rf"^(?:{LABEL_PATTERN})?\Z")]
 _Addresses = Annotated[list[_AddressText], msgspec.Meta(max_length=sum(PER_CLIENT.values()))]
 
 
@@ -65,12 +67,13 @@ class Claim(msgspec.Struct, frozen=True, tag="claim", forbid_unknown_fields=True
     number: _Number
     addresses: _Addresses
     asks: bool = False
+    name: _Name = ""
 
     def client(self) -> Client:
         """Return what it says. Raises MessageError."""
         try:
             found = tuple(map(ip_address, self.addresses))
-            return Client(self.mac, IPv6Address(self.node), self.number, found)
+            return Client(self.mac, IPv6Address(self.node), self.number, found, self.name)
         except ValueError as error:
             raise MessageError(str(error)) from error
 
@@ -113,7 +116,7 @@ _decoder = msgspec.msgpack.Decoder(Message)
 
 def claim(client: Client, *, asks: bool) -> Claim:
     """Return the claim that says what is known of a client."""
-    return Claim(client.mac, str(client.node), client.number, [*map(str, client.addresses)], asks)
+    return Claim(client.mac, str(client.node), client.number, [*map(str, client.addresses)], asks, client.name)
 
 
 def portions(mac: str, number: int, flows: Sequence[Flow]) -> Iterator[Flows]:

@@ -26,7 +26,7 @@ from meshsec.core.config.networks import (
     wrong_selectors,
 )
 from meshsec.core.config.overlay_settings import OverlaySettings
-from meshsec.core.config.page_settings import PageSettings
+from meshsec.core.config.page_settings import PageSettings, page_problems
 from meshsec.core.config.radio_settings import Radios
 from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
 from meshsec.core.config.scheduling_settings import Profiles, SchedulingSettings, SchedulingTable, only_stock
@@ -310,6 +310,7 @@ def decode(
             reading.refuse(("routing", "accept", index, "prefix"), str(prefix), NOT_IN_THE_CLEAR)
     for where, value, rule in access_problems(found.node.name, found.routing, found.access, policy):
         reading.refuse(("access", *where), value, rule)
+    _page(reading, found)
     _links(reading, found, policy)
     if reading.problems:
         raise SettingsError(reading.problems)
@@ -331,6 +332,11 @@ def decode(
         links=resolved(found.link, found.gateway.uplink),
         services=tuple(one.service for one in found.service),
     )
+
+
+def _page(reading: Reading, found: Document) -> None:
+    for where, value, rule in page_problems(found.page, found.access):
+        reading.refuse(("page", *where), value, rule)
 
 
 def _links(reading: Reading, found: Document, policy: Policy) -> None:

@@ -1,11 +1,31 @@
 """What status and doctor say when two nodes have one key."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from enum import StrEnum
 
 SAME_ADDRESS = "duplicate_originator"
 """What olsrv2d reports when another router announces this node's address."""
 
-_OWN = "another node announces this node's address, so it has a copy of this node's key or of its configuration"
+
+class Own(StrEnum):
+    """What shows that another node has this node's key."""
+
+    NONE = "none"
+    ANNOUNCED = "announced"
+    """Its router announces this node's address, as whoever forges routing messages does."""
+    TAKEN = "taken"
+    """A neighbour that does not hear this node has a link to its address."""
+    PROVEN = "proven"
+    """It signs with the key."""
+
+
+_OWN = {
+    Own.ANNOUNCED: "another node announces this node's address, so it has a copy of this node's key or of its "
+    "configuration",
+    Own.TAKEN: "a neighbour that does not hear this node takes another one for it, which has a copy of this node's key "
+    "or of its configuration",
+    Own.PROVEN: "another node has this node's key, and signs with it: was the card or the disk copied?",
+}
 
 FIX = (
     "`meshsec key show` on each node shows which have the same key; on the copy `systemctl stop meshsec.target`, "
@@ -15,12 +35,12 @@ FIX = (
 )
 
 
-def found(router_warnings: Iterable[str], doubled: Sequence[str]) -> list[str]:
-    """Return a sentence for this node and one for its peers; ``doubled`` are those that seem to be two nodes each."""
-    sentences = [_OWN] if SAME_ADDRESS in router_warnings else []
+def found(own: Own, doubled: Sequence[str]) -> list[str]:
+    """Return a sentence for this node and one for its peers; ``doubled`` are those whose key two nodes have."""
+    sentences = [_OWN[own]] if own in _OWN else []
     if doubled:
         sentences.append(
-            f"{', '.join(doubled)} asks for an SA again and again while one is established: two nodes have its key, or "
-            "somebody forges its address"
+            f"two nodes have the key of {', '.join(doubled)}, and both sign with it: was the card or the disk copied? "
+            "Packets reach the nearer of them"
         )
     return sentences

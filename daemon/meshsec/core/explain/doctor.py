@@ -113,7 +113,7 @@ def _router(facts: Facts) -> list[Check]:
 
 
 def _clones(facts: Facts) -> list[Check]:
-    found = copied_keys.found(facts.router_warnings, facts.doubled)
+    found = copied_keys.found(facts.own_copy, facts.doubled)
     return [Check("copied key", Level.WARN, one, copied_keys.FIX) for one in found]
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from meshsec.core.config.access_settings import AccessRadio
 from meshsec.core.config.radio_settings import RadioSettings
+from meshsec.core.explain.copied_keys import Own
 from meshsec.core.radio.observed import Observed, Radio
 from meshsec.core.values.ike_daemon import IkeDaemon
 from meshsec.core.values.model import EspBackend
@@ -164,8 +165,10 @@ class Facts:
     neighbours: Mapping[str, bool] | None = None
     """Whether each neighbour and this node hear each other, by the peer's name or, for others, the address. None while
     the routing daemon does not answer."""
+    own_copy: Own = Own.NONE
+    """What shows that another node has this node's key."""
     doubled: Sequence[str] = ()
-    """Peers of which one has an SA while another asks for one again and again."""
+    """Peers of which it was proved that two nodes have the key."""
     names_problem: str = ""
     """Why the names of peers cannot be written; empty when they are."""
     own_name: str = ""

@@ -12,6 +12,7 @@ from meshsec.core.channels.plan import Planned
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.explain.networks_view import networks
 from meshsec.core.explain.sentences import CLOSED_BY_DOUBT, sentences
+from meshsec.core.networks.networks import originators
 from meshsec.core.policy.capability import LeftOut
 from meshsec.core.values.model import Card, Edge, IkeSa, Neighbour, Route
 
@@ -62,7 +63,16 @@ def topology(engine: Engine, neighbours: Iterable[Neighbour], edges: Iterable[Ed
         "edges": [{"source": str(edge.source), "target": str(edge.target), "metric": edge.metric} for edge in edges],
         "routes": [_route(engine, route) for route in engine.known.routes],
         "routes_truncated": engine.known.routes.truncated,
+        "names": _names(engine),
     }
+
+
+def _names(engine: Engine) -> View:
+    """Return the names of this node and its peers, by the addresses under which the router may know them."""
+    own = dict.fromkeys(originators(engine.known.node), engine.known.node.name)
+    cards = ((channel.card, channel.title) for channel in engine.known.channels() if channel.card)
+    found = {address: title for card, title in cards for address in originators(card)}
+    return {str(address): name for address, name in (found | own).items()}
 
 
 def plan(engine: Engine, now: float) -> View:

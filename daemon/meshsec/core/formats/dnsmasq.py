@@ -22,14 +22,14 @@ class Places(NamedTuple):
     hosts: str
     """The clients' addresses, which meshsecd writes."""
     names: str
-    """The names of nodes, which meshsecd writes."""
+    """The names of nodes and of their clients, which meshsecd writes."""
     run: str
     """dnsmasq's leases."""
 
 
-def render(access: AccessSettings, node: str, places: Places, comment: str) -> str:
-    """Return the text. ``node`` is this node's name."""
-    parts = (_common(access), _names(places.names), _ipv4(access, node, places), _ipv6(access))
+def render(access: AccessSettings, places: Places, comment: str) -> str:
+    """Return the text."""
+    parts = (_common(access), _names(places.names), _ipv4(access, places), _ipv6(access))
     return "\n".join([f"# {comment}", *(line for part in parts for line in part)]) + "\n"
 
 
@@ -51,7 +51,7 @@ def _names(names: str) -> Iterator[str]:
     yield from (f"hostsdir={names}", f"local=/{DOMAIN}/", f"local=/{_NODES_REVERSE}/")
 
 
-def _ipv4(access: AccessSettings, node: str, places: Places) -> Iterator[str]:
+def _ipv4(access: AccessSettings, places: Places) -> Iterator[str]:
     """All nodes give out all addresses: which one a client gets follows from its MAC address."""
     network = access.ipv4
     if network is None:
@@ -62,9 +62,9 @@ def _ipv4(access: AccessSettings, node: str, places: Places) -> Iterator[str]:
     # A client is known by its MAC address: one that says it is many takes one lease.
     yield "dhcp-ignore-clid"
     yield from (f"dhcp-hostsdir={places.hosts}", f"dhcp-leasefile={places.run}/leases")
-    # The name that a client gives itself is one below this node's, so that it is never a node's. Clients search where
+    # meshsecd writes how clients call themselves, for both IP versions, below this node's name. Clients search where
     # nodes are, and not among each other.
-    yield from (f"domain={node}.{DOMAIN}", "dhcp-fqdn", f"dhcp-option=option:domain-name,{DOMAIN}")
+    yield from ("dhcp-ignore-names", f"dhcp-option=option:domain-name,{DOMAIN}")
     yield f"dhcp-option=option:router,{network.network_address + 1}"
     yield f"dhcp-option=option:dns-server,{_resolvers(access, 4, str(network.network_address + 1))}"
 

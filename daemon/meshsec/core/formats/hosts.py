@@ -1,17 +1,19 @@
 """The lines of hosts(5) that belong to meshsec, in a file of which all other lines are the administrator's."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from meshsec.core.names.names import DOMAIN, Named
+from meshsec.core.values.host_names import LABEL_PATTERN, ClientName
 
 BEGIN = "# BEGIN meshsec: the nodes that this node trusts. meshsec keeps these lines; write yours outside of them."
 END = "# END meshsec"
 
-_LINE = re.compile(rf"([0-9a-f:.]+) [a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.{DOMAIN}")
+_LINE = re.compile(rf"([0-9a-f:.]+) (?:({LABEL_PATTERN})\.)?({LABEL_PATTERN})\.{DOMAIN}")
+"""The groups are the address, the name of a client or nothing, and that of a node."""
 _MARK = re.compile(
     rb"^[ \t\v\f\r]*(?:(%b)|%b)[ \t\v\f\r]*(?:\n|\Z)" % (re.escape(BEGIN.encode()), re.escape(END.encode())),
     re.MULTILINE,
@@ -47,6 +49,17 @@ def parse(text: str) -> tuple[str, ...]:
         if not _is_own(line):
             raise HostsError(f"line {number} is {line!r}; allowed: an address and a name in {DOMAIN}")
     return lines
+
+
+def clients(lines: Iterable[str]) -> Mapping[str, tuple[ClientName, ...]]:
+    """Return the names of clients in lines that ``render`` wrote, by the names of their nodes."""
+    found: dict[str, dict[str, ClientName]] = {}
+    for line in lines:
+        if (one := _LINE.fullmatch(line)) and one[2]:
+            names = found.setdefault(one[3], {})
+            before = names.get(one[2], ClientName(one[2], ()))
+            names[one[2]] = before._replace(addresses=(*before.addresses, ip_address(one[1])))
+    return {node: tuple(names.values()) for node, names in found.items()}
 
 
 def parts(content: bytes) -> Parts:

@@ -4,13 +4,18 @@ A name is what this node calls a peer. What a card says of its own name counts n
 the name of another one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from meshsec.core.values.host_names import ClientName
 from meshsec.core.values.model import Address, Card, Peer, peer_name
 
 DOMAIN = "mesh"
 """The domain of all names: ``bravo.mesh``. No name of a machine's own files has it, and none of the public DNS."""
+
+
+CLIENT_LINES_MAX = 4096
+"""Addresses of clients that have a name here: the C library reads all of them for each name."""
 
 
 class Named(NamedTuple):
@@ -25,6 +30,32 @@ class Named(NamedTuple):
     def full(self) -> str:
         """The name with its domain."""
         return f"{self.name}.{DOMAIN}"
+
+
+class Told(NamedTuple):
+    """What the clients of one node are called, as that node says."""
+
+    node: str
+    """The node's name on this node."""
+    names: tuple[ClientName, ...]
+    may: Callable[[Address], bool]
+    """Whether the node may give this address a name."""
+
+
+def of_clients(told: Iterable[Told]) -> tuple[Named, ...]:
+    """Return the names of clients, each below the name of its node. An address has the name that is said first.
+
+    A name has two labels, so that no client has the name of a node.
+    """
+    taken: set[Address] = set()
+    found = []
+    for node, names, may in told:
+        for one in names:
+            addresses = tuple(address for address in one.addresses if address not in taken and may(address))
+            if addresses and len(taken) + len(addresses) <= CLIENT_LINES_MAX:
+                taken.update(addresses)
+                found.append(Named(f"{one.label}.{node}", addresses))
+    return tuple(sorted(found, key=lambda one: one.name))
 
 
 def named(own: Iterable[Card], peers: Iterable[Peer]) -> tuple[Named, ...]:

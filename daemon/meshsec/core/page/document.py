@@ -29,6 +29,7 @@ _COPIED = (
     "bytes_out",
     "route_to_protected_ms",
 )
+_ASKED = ("fleet", "fleet_key", "name", "address", "fingerprint", "words", "networks", "namesake")
 
 
 def empty(reason: str) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def document(answers: Mapping[str, View], before: View, now: float) -> dict[str,
         **before,
         "meshsecd": {"up": True},
         "node": status["node"],
-        "daemons": {name: status[f"{name}_daemon"] for name in ("ike", "routing")},
+        "daemons": _daemons(status),
         "rules_stand": status["rules_stand"],
         "problems": list(status["problems"]),
         "peers": _peers(status, before.get("peers", {}), now),
@@ -59,9 +60,11 @@ def document(answers: Mapping[str, View], before: View, now: float) -> dict[str,
         "own_networks": list(status["own_networks"]),
         "links": [{name: one[name] for name in ("peer", "up", "problems")} for one in status["links"]],
     }
+    if "join_requests" in answers:
+        found["requests"] = _requests(answers["join_requests"], topology or {}, before.get("requests", {}), now)
     if topology is not None:
         found["graph"] = graph(status, topology)
-    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway") if name in answers)
+    found.update((name, answers[name]) for name in ("doctor", "clients", "gateway", "services") if name in answers)
     return found
 
 
@@ -73,6 +76,12 @@ def is_protected(shown: View, address: str) -> bool:
     ends = (shown.get("node", {}), *shown.get("peers", {}).values())
     known = {one.get(name) for one in ends for name in ("address", "ipv4")} - {None}
     return ip_address(address).is_loopback or address in known
+
+
+def is_own_client(shown: View, address: str) -> bool:
+    """Return whether a client of this node has an address, and not one of another access node's."""
+    clients = shown.get("clients", {}).get("clients", ())
+    return any(one["here"] and address in one["addresses"] for one in clients)
 
 
 def is_behind(shown: View, address: str) -> bool:
@@ -87,6 +96,13 @@ def within(address: str, network: Network) -> bool:
     return parsed.version == network.version and parsed in network
 
 
+def _daemons(status: View) -> dict[str, Any]:
+    """Return the daemons that this node works with; the overlay's only where it is enabled."""
+    found = {name: status[f"{name}_daemon"] for name in ("ike", "routing")}
+    overlay = status["overlay"]
+    return found if overlay is None else {**found, "overlay": {name: overlay[name] for name in ("up", "reason")}}
+
+
 def _peers(status: View, before: View, now: float) -> dict[str, Any]:
     return {peer["name"]: _peer(peer, before.get(peer["name"], {}), now) for peer in status["peers"]}
 
@@ -98,6 +114,22 @@ def _peer(peer: View, before: View, now: float) -> dict[str, Any]:
         **shown,
         "since": _steady(before.get("since"), now - peer["since"]),
         "failure": failure["meaning"] if failure and peer["state"] == "failed" else None,
+    }
+
+
+def _requests(found: View, topology: View, before: View, now: float) -> dict[str, Any]:
+    """Return the nodes that ask to join, by fleet and key, without their cards."""
+    near = (one for one in topology.get("routes", ()) if one["hops"] == 1)
+    neighbours = {one["next_hop"]: one["peer"] or one["originator"] for one in near}
+    listed = {f"{one['fleet_key']} {one['fingerprint']}": one for one in found["requests"]}
+    return {key: _request(one, neighbours, before.get(key, {}), now) for key, one in listed.items()}
+
+
+def _request(one: View, neighbours: View, before: View, now: float) -> dict[str, Any]:
+    return {
+        **{name: one[name] for name in _ASKED},
+        "via": neighbours.get(one["via"]) or one["via"],
+        "since": _steady(before.get("since"), now - one["waiting"]) if one["via"] else None,
     }
 
 

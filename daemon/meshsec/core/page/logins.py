@@ -1,6 +1,6 @@
 """Who may change something through the page: a token is good for one login, and the login for a while (ADR 0073)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 TOKEN_SECONDS = 300.0
@@ -11,31 +11,54 @@ MOST = 16
 """Tokens, and logins, at a time. The oldest one goes first."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Right:
+    """What a secret is good for."""
+
+    until: float
+    signer: str = ""
+    """The command that signs what the login approves; empty: it approves nothing (ADR 0081)."""
+
+
+_NONE = _Right(float("-inf"))
+
+
 @dataclass
 class Logins:
-    """Tokens that nobody has used yet, and logins. Only digests are kept. Times are monotonic seconds."""
+    """Tokens that nobody has used yet, and logins. Only their digests are kept. Times are monotonic seconds."""
 
-    _tokens: dict[bytes, float] = field(default_factory=dict)
-    _sessions: dict[bytes, float] = field(default_factory=dict)
-    """The end of each, by digest, the oldest first."""
+    _tokens: dict[bytes, _Right] = field(default_factory=dict)
+    _sessions: dict[bytes, _Right] = field(default_factory=dict)
+    """What each is good for, by digest, the oldest first."""
 
-    def offer(self, token: str, now: float) -> None:
-        """Let a token log in once, for ``TOKEN_SECONDS``."""
-        _add(self._tokens, token, now + TOKEN_SECONDS, now)
+    def offer(self, token: str, now: float, signer: str = "") -> None:
+        """Let a token log in once, for ``TOKEN_SECONDS``. ``signer`` signs what the login approves."""
+        _add(self._tokens, token, _Right(now + TOKEN_SECONDS, signer), now)
 
     def begin(self, token: str, session: str, now: float) -> bool:
         """Use a token up and begin a session. Return whether the token was good."""
-        if self._tokens.pop(_digest(token), now) <= now:
-            return False
-        _add(self._sessions, session, now + SESSION_SECONDS, now)
-        return True
+        right = self._tokens.pop(_digest(token), _NONE)
+        return self._prolong(session, right, now)
 
     def holds(self, session: str, now: float) -> bool:
         """Return whether a session has not ended, and prolong it."""
-        if self._sessions.pop(_digest(session), now) <= now:
+        right = self._sessions.pop(_digest(session), _NONE)
+        return self._prolong(session, right, now)
+
+    def _prolong(self, session: str, right: _Right, now: float) -> bool:
+        if right.until <= now:
             return False
-        _add(self._sessions, session, now + SESSION_SECONDS, now)
+        _add(self._sessions, session, replace(right, until=now + SESSION_SECONDS), now)
         return True
+
+    def signer_of(self, session: str) -> str:
+        """Return who signs what a session approves; empty: nobody. Ask ``holds`` first."""
+        return self._sessions.get(_digest(session), _NONE).signer
+
+    def knows_signer(self, signer: str, now: float) -> bool:
+        """Return whether a token or a session is left for which this one signs."""
+        kept = (*self._tokens.values(), *self._sessions.values())
+        return any(one.signer == signer and one.until > now for one in kept)
 
     def end(self, session: str) -> None:
         """End one session."""
@@ -49,12 +72,12 @@ class Logins:
         return count
 
 
-def _add(kept: dict[bytes, float], secret: str, until: float, now: float) -> None:
-    for digest in [digest for digest, end in kept.items() if end <= now]:
+def _add(kept: dict[bytes, _Right], secret: str, right: _Right, now: float) -> None:
+    for digest in [digest for digest, one in kept.items() if one.until <= now]:
         del kept[digest]
     while len(kept) >= MOST:
         del kept[next(iter(kept))]
-    kept[_digest(secret)] = until
+    kept[_digest(secret)] = right
 
 
 def _digest(secret: str) -> bytes:

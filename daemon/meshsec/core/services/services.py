@@ -1,6 +1,6 @@
-"""Services of nodes, and the message by which a node says what it offers (ADR 0072).
+"""Services of nodes, and the messages by which a node says what it offers (ADR 0072).
 
-The message is MessagePack in UDP between ``fc..`` addresses of nodes that trust each other. What comes in is from a
+A message is MessagePack in UDP between ``fc..`` addresses of nodes that trust each other. What comes in is from a
 peer that proved its key; it may be hostile, so it is checked for its form and shown with visible characters alone.
 """
 
@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
+
+from meshsec.core.services.client_names import Names, Taken
 
 PORT: Final = 17184
 """UDP port on which meshsecd hears what peers offer."""
@@ -54,6 +56,8 @@ class Offer(msgspec.Struct, frozen=True, tag="offer", forbid_unknown_fields=True
     rows: Annotated[list[_Row], msgspec.Meta(max_length=SERVICES_MAX)]
     asks: bool = False
     """The sender wants to know what the receiver offers."""
+    clients: bool = False
+    """The sender serves clients, and says by messages of their own what these are called."""
 
     def services(self) -> tuple[Service, ...]:
         """Return the services, of one name the first alone, with the characters of descriptions that can be seen."""
@@ -61,12 +65,13 @@ class Offer(msgspec.Struct, frozen=True, tag="offer", forbid_unknown_fields=True
         return tuple(sorted(found.values()))
 
 
-_decoder = msgspec.msgpack.Decoder(Offer)
+Message = Offer | Names | Taken
+_decoder = msgspec.msgpack.Decoder(Message)
 
 
-def offer(services: Iterable[Service], *, asks: bool) -> Offer:
+def offer(services: Iterable[Service], *, asks: bool, clients: bool = False) -> Offer:
     """Return the message with a node's services."""
-    return Offer([(one.name, one.port, one.protocol, one.description) for one in services], asks)
+    return Offer([(one.name, one.port, one.protocol, one.description) for one in services], asks, clients)
 
 
 def visible(text: str) -> str:
@@ -74,16 +79,17 @@ def visible(text: str) -> str:
     return "".join(one if one.isprintable() else _HIDDEN for one in text)
 
 
-def encode(message: Offer) -> bytes:
+def encode(message: Message) -> bytes:
     """Return the bytes of a message."""
     return msgspec.msgpack.encode(message)
 
 
-def decode(octets: bytes) -> Offer:
+def decode(octets: bytes) -> Message:
     """Return the message. Raises MessageError."""
     if len(octets) > SIZE_MAX:
         raise MessageError(f"more than {SIZE_MAX} bytes")
     try:
-        return _decoder.decode(octets)
+        message: Message = _decoder.decode(octets)
     except (msgspec.DecodeError, ValueError) as error:
         raise MessageError(str(error)) from error
+    return message

@@ -10,6 +10,9 @@ from difflib import get_close_matches
 WORD_COUNT = 6
 _BITS_PER_WORD = 11
 _TELLING_LETTERS = 4
+SAID_OCTETS = 9
+"""Octets that hold the bits of six words."""
+_UNSAID = SAID_OCTETS * 8 - WORD_COUNT * _BITS_PER_WORD
 
 
 class WordsError(ValueError):
@@ -17,10 +20,30 @@ class WordsError(ValueError):
 
 
 def spoken(fingerprint: bytes, wordlist: Sequence[str]) -> tuple[str, ...]:
-    """Return the six words of a fingerprint (SHA-256, 32 octets)."""
-    bits = int.from_bytes(fingerprint, "big") >> len(fingerprint) * 8 - WORD_COUNT * _BITS_PER_WORD
+    """Return the six words of a fingerprint (SHA-256, 32 octets), or of its first octets (``first_octets``)."""
+    bits = int.from_bytes(first_octets(fingerprint), "big") >> _UNSAID
     shifts = range((WORD_COUNT - 1) * _BITS_PER_WORD, -1, -_BITS_PER_WORD)
     return tuple(wordlist[bits >> shift & 0x7FF] for shift in shifts)
+
+
+def first_octets(fingerprint: bytes) -> bytes:
+    """Return what the six words say of a fingerprint: its first 66 bits, in octets, with zeros behind."""
+    first = int.from_bytes(fingerprint[:SAID_OCTETS], "big")
+    return (first >> _UNSAID << _UNSAID).to_bytes(SAID_OCTETS, "big")
+
+
+def said_octets(said: str, wordlist: Sequence[str]) -> bytes:
+    """Return the ``first_octets`` of the fingerprint that is meant by six words, or the first four letters of each.
+
+    Raises WordsError when it is not six words of the list.
+    """
+    heard = [_known(word, wordlist) for word in said.replace(",", " ").lower().split()]
+    if len(heard) != WORD_COUNT:
+        raise WordsError(f"{len(heard)} words; a fingerprint has {WORD_COUNT}")
+    bits = 0
+    for word in heard:
+        bits = bits << _BITS_PER_WORD | wordlist.index(word)
+    return (bits << _UNSAID).to_bytes(SAID_OCTETS, "big")
 
 
 def matches(fingerprint: bytes, said: str, wordlist: Sequence[str]) -> bool:
@@ -28,10 +51,7 @@ def matches(fingerprint: bytes, said: str, wordlist: Sequence[str]) -> bool:
 
     Raises WordsError when it is not six words of the list.
     """
-    heard = [_known(word, wordlist) for word in said.replace(",", " ").lower().split()]
-    if len(heard) != WORD_COUNT:
-        raise WordsError(f"{len(heard)} words; a fingerprint has {WORD_COUNT}")
-    return tuple(heard) == spoken(fingerprint, wordlist)
+    return said_octets(said, wordlist) == first_octets(fingerprint)
 
 
 def _known(word: str, wordlist: Sequence[str]) -> str:

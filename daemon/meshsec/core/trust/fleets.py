@@ -47,6 +47,7 @@ _CARD_PURPOSE = b"meshsec fleet: signed card\0"
 _LIST_PURPOSE = b"meshsec fleet: trust list\0"
 _FLEET, _CARD, _LIST = "meshsec-fleet1:", "meshsec-signed-card1:", "meshsec-trust-list1:"
 
+FLEET_OCTETS_MAX = 1 + KEY_LENGTH + 32 + _CHECK
 CARD_OCTETS_MAX = _CARD_HEAD.size + cards.LONGEST + _SIGNATURE
 LIST_OCTETS_MAX = _LIST_HEAD.size + REVOKED_MAX * FINGERPRINT_LENGTH + _SIGNATURE
 TEXT_MAX = len(_LIST) + (LIST_OCTETS_MAX + 2) // 3 * 4
@@ -104,8 +105,13 @@ Fleets = Mapping[bytes, Fleet]
 
 def fleet_text(fleet: Fleet) -> str:
     """Return a fleet as the line that nodes are given."""
+    return as_text(_FLEET, fleet_octets(fleet))
+
+
+def fleet_octets(fleet: Fleet) -> bytes:
+    """Return a fleet's card in octets. Nobody has signed it."""
     octets = bytes([_VERSION]) + fleet.public_key + fleet.name.encode("ascii")
-    return as_text(_FLEET, octets + sha256(octets).digest()[:_CHECK])
+    return octets + sha256(octets).digest()[:_CHECK]
 
 
 def card_text(signed: SignedCard) -> str:
@@ -120,7 +126,13 @@ def list_text(listed: TrustList) -> str:
 
 def parse_fleet(text: str) -> Fleet:
     """Return the fleet that a text names. Raises FleetError."""
-    octets = from_text(text, _FLEET, "fleet's card", 1 + KEY_LENGTH + 32 + _CHECK)
+    return read_fleet(from_text(text, _FLEET, "fleet's card", FLEET_OCTETS_MAX))
+
+
+def read_fleet(octets: bytes) -> Fleet:
+    """Return the fleet whose card the octets are. Raises FleetError."""
+    if not octets or len(octets) > FLEET_OCTETS_MAX:
+        raise FleetError(f"the fleet's card has {len(octets)} octets; allowed: 1 to {FLEET_OCTETS_MAX}")
     body, check = octets[:-_CHECK], octets[-_CHECK:]
     if len(body) < 1 + KEY_LENGTH + 1 or sha256(body).digest()[:_CHECK] != check:
         raise FleetError("the fleet's card is damaged: compare it with the original")

@@ -10,10 +10,14 @@ request   1     fleet's key (32), cookie (16; zeros: none yet), the card's text,
 cookie    2     cookie (16): repeat the request with it
 receipt   3     the request's cookie (16), standing (1)
 approval  4     the request's cookie (16), length (2) and the new node's signed card, then a member's signed card
+search    8     what six words say of a fleet's key (9), cookie (16; zeros: none yet)
+found     9     the search's cookie (16), the fleet's card
 ========  ====  ==================================================================================================
 
-Whoever gets a request answers it with a cookie, which is shorter than any request, and keeps nothing of it. Only a
-request that brings the cookie of its own source address is read on: the answer then goes to somebody who asked.
+Who knows only the six words of the fleet searches for it first (ADR 0070). Kinds 5 to 7: ``twins.py``.
+
+Whoever gets a request or a search answers it with a cookie, which is shorter than either, and keeps nothing of it. Only
+one that brings the cookie of its own source address is read on: the answer then goes to somebody who asked.
 """
 
 import hmac
@@ -28,7 +32,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from meshsec.core.trust import card as cards
 from meshsec.core.trust.card_typos import is_intact
-from meshsec.core.trust.fleets import CARD_OCTETS_MAX
+from meshsec.core.trust.fingerprint_words import SAID_OCTETS
+from meshsec.core.trust.fleets import CARD_OCTETS_MAX, FLEET_OCTETS_MAX
 from meshsec.core.trust.identity import KEY_LENGTH
 from meshsec.core.values.model import Card
 
@@ -57,6 +62,11 @@ class _Kind(IntEnum):
     COOKIE = 2
     RECEIPT = 3
     APPROVAL = 4
+    SEARCH = 8
+    FOUND = 9
+
+
+KINDS = frozenset(_Kind)
 
 
 class JoinError(ValueError):
@@ -107,7 +117,24 @@ class Approval:
     """That of the member that says so."""
 
 
-Message = Request | Cookie | Receipt | Approval
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Which fleet is it whose key these words mean?"""
+
+    sought: bytes
+    cookie: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The fleet. Its key proves itself by the words; nothing proves its name."""
+
+    cookie: bytes
+    fleet: bytes
+    """Its card in octets, which have not been read."""
+
+
+Message = Request | Cookie | Receipt | Approval | Search | Found
 
 
 def request(key: Ed25519PrivateKey, card: Card, fleet: bytes, cookie: bytes) -> bytes:
@@ -116,9 +143,13 @@ def request(key: Ed25519PrivateKey, card: Card, fleet: bytes, cookie: bytes) -> 
     return body + key.sign(_PURPOSE + body)
 
 
-def encode(message: Cookie | Receipt | Approval) -> bytes:
-    """Return the octets of an answer."""
+def encode(message: Cookie | Receipt | Approval | Search | Found) -> bytes:
+    """Return the octets of a message that nobody signs."""
     match message:
+        case Search():
+            return _HEAD.pack(VERSION, _Kind.SEARCH) + message.sought + message.cookie
+        case Found():
+            return _HEAD.pack(VERSION, _Kind.FOUND) + message.cookie + message.fleet
         case Cookie():
             return _HEAD.pack(VERSION, _Kind.COOKIE) + message.cookie
         case Receipt():
@@ -148,6 +179,10 @@ def decode(octets: bytes) -> Message:
             signed = rest[_APPROVAL_HEAD.size :]
             if length < len(signed):
                 return Approval(cookie, signed[:length], signed[length:])
+        case _Kind.SEARCH if len(rest) == SAID_OCTETS + COOKIE_LENGTH:
+            return Search(rest[:SAID_OCTETS], rest[SAID_OCTETS:])
+        case _Kind.FOUND if COOKIE_LENGTH < len(rest) <= COOKIE_LENGTH + FLEET_OCTETS_MAX:
+            return Found(rest[:COOKIE_LENGTH], rest[COOKIE_LENGTH:])
     raise JoinError(f"kind {kind} with {len(octets)} octets")
 
 

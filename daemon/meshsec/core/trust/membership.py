@@ -56,6 +56,8 @@ class Joined:
     """Ends of the names of the members' channels."""
     refused: dict[str, str] = field(default_factory=dict)
     """Files that say nothing to be relied on, and why."""
+    sought: bytes = b""
+    """What six words say of the key of a fleet that this node looks for (``fingerprint_words``); empty: none."""
     unclear: bool = False
     """A fleet or a list cannot be read, so that not all that is revoked is known."""
 
@@ -63,6 +65,11 @@ class Joined:
     def keys(self) -> dict[bytes, Fleet]:
         """The fleets whose signatures count, by public key."""
         return {key: membership.fleet for key, membership in self.memberships.items()}
+
+    @property
+    def talks(self) -> bool:
+        """Whether this node talks with nodes that it does not trust: to join a fleet, or as its member (ADR 0070)."""
+        return bool(self.memberships or self.sought)
 
     def revoked(self) -> dict[str, str]:
         """Return the keys that the lists revoke, by fingerprint, with what is said about each."""

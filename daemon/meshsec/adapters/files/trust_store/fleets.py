@@ -4,6 +4,8 @@
 ``NAME.list`` is the newest trust list, ``NAME.notes`` what is said of the keys on it, ``FINGERPRINT.member`` the signed
 card of a member. These come from other nodes and are trusted only because of their signatures.
 
+``fleet.sought`` is what six words say of the key of a fleet that the node looks for, in hexadecimal.
+
 A member's file has a second line, written by this node: the mark of that key's channel. core/trust/membership.py
 decides which cards of one name count.
 """
@@ -17,6 +19,7 @@ from meshsec.adapters.files.trust_store import place
 from meshsec.adapters.files.trust_store.memory import Memory
 from meshsec.adapters.files.trust_store.place import TrustStoreError, UnsafeError
 from meshsec.core.trust import fleets, revocation_notes
+from meshsec.core.trust.fingerprint_words import SAID_OCTETS, first_octets
 from meshsec.core.trust.fleets import Fleet, FleetError, SignedCard
 from meshsec.core.trust.membership import Joined, Membership, placed
 from meshsec.core.values.model import Card
@@ -25,7 +28,8 @@ FLEET_SUFFIX = ".fleet"
 LIST_SUFFIX = ".list"
 MEMBER_SUFFIX = ".member"
 NOTES_SUFFIX = ".notes"
-SUFFIXES = frozenset({FLEET_SUFFIX, LIST_SUFFIX, MEMBER_SUFFIX, NOTES_SUFFIX})
+SOUGHT_SUFFIX = ".sought"
+SUFFIXES = frozenset({FLEET_SUFFIX, LIST_SUFFIX, MEMBER_SUFFIX, NOTES_SUFFIX, SOUGHT_SUFFIX})
 
 _FLEET_LIMIT = 2048
 _MEMBER_LIMIT = 1024
@@ -44,6 +48,8 @@ def read(directory: Path) -> Joined:
         _collect(joined, path, _read_notes)
     for path in place.listed(directory, MEMBER_SUFFIX):
         _collect(joined, path, _read_member)
+    for path in place.listed(directory, SOUGHT_SUFFIX):
+        _collect(joined, path, _read_sought)
     return joined
 
 
@@ -67,7 +73,37 @@ def join(directory: Path, fleet: Fleet, own_text: str, own: Sequence[Card]) -> M
         if fleet.public_key not in known and len(known) >= fleets.FLEETS_MAX:
             raise TrustStoreError(f"{len(known)} fleets are joined; allowed: {fleets.FLEETS_MAX}")
         place.write(directory / f"{fleet.name}{FLEET_SUFFIX}", "\n".join(lines) + "\n")
+        _end_search(directory, first_octets(fleet.fingerprint))
     return membership
+
+
+def seek(directory: Path, sought: bytes) -> None:
+    """Look for the fleet whose key six words mean, instead of any other one. Raises TrustStoreError."""
+    with place.locked(directory):
+        known = read(directory).memberships.values()
+        if not any(first_octets(one.fleet.fingerprint) == sought for one in known):
+            place.write(directory / f"fleet{SOUGHT_SUFFIX}", f"{sought.hex()}\n")
+
+
+def end_search(directory: Path, sought: bytes) -> bool:
+    """Look for a fleet no more. Return whether this node did. Raises TrustStoreError."""
+    with place.locked(directory):
+        return _end_search(directory, sought)
+
+
+def _end_search(directory: Path, sought: bytes) -> bool:
+    if not sought or read(directory).sought != sought:
+        return False
+    place.remove(directory / f"fleet{SOUGHT_SUFFIX}")
+    return True
+
+
+def join_sought(directory: Path, fleet: Fleet, own: Sequence[Card]) -> bool:
+    """Join a fleet that this node looks for, and return whether it does. Raises TrustStoreError."""
+    if read(directory).sought != first_octets(fleet.fingerprint):
+        return False
+    join(directory, fleet, "", own)
+    return True
 
 
 def admit(directory: Path, own_octets: bytes, members: Sequence[bytes], own: Sequence[Card]) -> bool:
@@ -244,3 +280,16 @@ def _read_member(joined: Joined, path: Path) -> None:
     text, _, mark = _MEMBERS.read(path)[0].partition(place.MARK)
     joined.members[path.name] = fleets.parse_card(text, joined.keys)
     joined.marks[path.name] = place.NEXT if mark.strip() == place.NEXT else ""
+
+
+def _read_sought(joined: Joined, path: Path) -> None:
+    text = place.read(path, 4 * SAID_OCTETS).strip()
+    try:
+        sought = bytes.fromhex(text)
+    except ValueError:
+        sought = b""
+    if len(sought) != SAID_OCTETS:
+        raise FleetError(
+            f"it says {text!r}; allowed: {2 * SAID_OCTETS} hexadecimal digits. `meshsec fleet join` makes it"
+        )
+    joined.sought = sought

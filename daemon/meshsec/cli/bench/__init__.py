@@ -1,0 +1,1 @@
+"""``meshsec bench``: measure this node, and the way to a peer."""

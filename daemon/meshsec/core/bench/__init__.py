@@ -1,0 +1,1 @@
+"""What ``meshsec bench`` reports: samples and their figures, and what other programs' measurements say."""

@@ -1,0 +1,50 @@
+"""Choose how the figures of a benchmark are drawn: a picture for each unit, since two units share no axis."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from meshsec.core.bench import svg
+from meshsec.core.bench.record import Key, Record, Taken
+
+
+def pictures(record: Record) -> Mapping[str, str]:
+    """Return the pictures as SVG by the end of their files' names, ``.svg`` for the first unit."""
+    units = list(dict.fromkeys(one.unit for one in record.cells))
+    return {
+        ".svg" if place == 0 else f"-{place + 1}.svg": _picture(
+            record, unit, [one for one in record.cells if one.unit == unit]
+        )
+        for place, unit in enumerate(units)
+    }
+
+
+def _picture(record: Record, unit: str, cells: Sequence[Taken]) -> str:
+    title = _title(record, min(len(one.samples) for one in cells))
+    if across := _across(cells):
+        drawn: dict[str, list[tuple[float, float]]] = {}
+        for cell in cells:
+            point = (float(cell.key[across]), median(cell.samples))
+            drawn.setdefault(_label(cell.key, across), []).append(point)
+        return svg.lines(title, across, f"{unit}, median", drawn)
+    return svg.bars(title, f"{unit}, median", [(_label(one.key), median(one.samples)) for one in cells])
+
+
+def _title(record: Record, samples: int) -> str:
+    """Say what was measured, how often, and on which machine."""
+    machine = record.about.get("machine", {})
+    where = f"; {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}" if machine else ""
+    return f"{record.name}{' (cut short)' if record.cut_short else ''}, n = {samples}{where}"
+
+
+def _across(cells: Sequence[Taken]) -> str:
+    """Return the name of a number that goes across, since some thing was measured at several; empty: there is none."""
+    for name in cells[0].key:
+        values = [one.key.get(name) for one in cells]
+        things = {_label(one.key, name) for one in cells}
+        if all(isinstance(value, int | float) for value in values) and len(things) < len(cells):
+            return name
+    return ""
+
+
+def _label(key: Key, without: str = "") -> str:
+    return ", ".join(str(value) for name, value in key.items() if name != without) or without

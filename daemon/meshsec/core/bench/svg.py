@@ -1,0 +1,134 @@
+"""Draw the figures of a benchmark as SVG: lines over a number, or a bar for each thing.
+
+It is small enough to be our own: libraries that draw are large (matplotlib has 60 MB with what it needs), or change how
+Python imports modules (pygal).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import floor, log10
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""The palette of Okabe and Ito, which people who are colour-blind can distinguish."""
+_DASHES = ("", "8 4", "2 3")
+"""Of lines that have the same colour."""
+_WIDTH = 900
+_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 30, 60, 60
+"""Pixels around the lines."""
+_HEIGHT = 420
+"""Pixels of the lines' area."""
+_LABELS = 250
+"""Pixels for the labels of bars."""
+_BAR, _STEP = 16, 26
+"""Pixels of a bar, and from one to the next."""
+_LETTER = 7
+"""Pixels of a letter, about."""
+_LEGEND = 3
+"""Columns of the legend."""
+_TICKS = 6
+
+Lines = Mapping[str, Sequence[tuple[float, float]]]
+"""Points by the label of their line; the horizontal value first."""
+
+
+class _Axis(NamedTuple):
+    """A linear axis from 0 to ``most``, drawn from ``start`` to ``end`` in pixels."""
+
+    most: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        return self.start + (self.end - self.start) * value / self.most
+
+    def ticks(self) -> list[float]:
+        step = _step(self.most)
+        return [step * number for number in range(floor(self.most / step * (1 + 1e-9)) + 1)]
+
+
+def lines(title: str, across: str, up: str, drawn: Lines) -> str:
+    """Return a picture of lines. Both axes begin at zero, so that no difference looks larger than it is."""
+    points = [point for line in drawn.values() for point in line]
+    bottom = _TOP + _HEIGHT
+    horizontal = _Axis(max(point[0] for point in points) or 1.0, _LEFT, _WIDTH - _RIGHT)
+    vertical = _Axis(max(point[1] for point in points) or 1.0, bottom, _TOP)
+    legend = -(-len(drawn) // _LEGEND) * _BAR
+    parts = [
+        *(_line(_LEFT, vertical.at(one), _WIDTH - _RIGHT, vertical.at(one), "#ccc") for one in vertical.ticks()),
+        *(_text(_LEFT - 8, vertical.at(one) + 4, number(one), "end") for one in vertical.ticks()),
+        *(_text(horizontal.at(one), bottom + 18, number(one), "middle") for one in horizontal.ticks()),
+        _text((_LEFT + _WIDTH - _RIGHT) / 2, bottom + 38, across, "middle"),
+        _text(_LEFT, _TOP - 12, up, "start"),
+        *_curves(drawn, horizontal, vertical),
+        *_keys(drawn, bottom + _BOTTOM),
+    ]
+    return _picture(title, bottom + _BOTTOM + legend + 10, parts)
+
+
+def bars(title: str, unit: str, drawn: Sequence[tuple[str, float]]) -> str:
+    """Return a picture with a bar for each label, from the top, with its value at its end."""
+    axis = _Axis(max(value for _, value in drawn) or 1.0, _LABELS, _WIDTH - _RIGHT - 60)
+    parts = [_text(_LABELS, _TOP - 12, unit, "start")]
+    for row, (label, value) in enumerate(drawn):
+        top, length = _TOP + row * _STEP, axis.at(value) - _LABELS
+        parts += [
+            _text(_LABELS - 8, top + 12, label[: _LABELS // _LETTER], "end"),
+            f'<rect x="{_LABELS}" y="{top}" width="{length:.1f}" height="{_BAR}" fill="{COLOURS[0]}"/>',
+            _text(axis.at(value) + 6, top + 12, number(value), "start"),
+        ]
+    return _picture(title, _TOP + len(drawn) * _STEP + 10, parts)
+
+
+def number(value: float) -> str:
+    """Write a number with three digits, or all before its point, and never with an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _step(most: float) -> float:
+    """Return the distance of ticks: 1, 2 or 5 times a power of ten, so that there are at most _TICKS."""
+    power = 10.0 ** floor(log10(most / _TICKS))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor * _TICKS >= most * (1 - 1e-9))
+
+
+def _curves(drawn: Lines, horizontal: _Axis, vertical: _Axis) -> Iterator[str]:
+    for place, line in enumerate(drawn.values()):
+        at = [(horizontal.at(x), vertical.at(y)) for x, y in sorted(line)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+        yield f'<polyline points="{path}" fill="none" {_stroke(place)}/>'
+        yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{_colour(place)}"/>' for x, y in at)
+
+
+def _keys(drawn: Lines, top: float) -> Iterator[str]:
+    column = (_WIDTH - _RIGHT) / _LEGEND
+    for place, label in enumerate(drawn):
+        x, y = 20 + place % _LEGEND * column, top + place // _LEGEND * _BAR
+        yield f'<line x1="{x:.1f}" y1="{y - 4:.1f}" x2="{x + 28:.1f}" y2="{y - 4:.1f}" {_stroke(place)}/>'
+        yield _text(x + 34, y, label[: int((column - 40) // _LETTER)], "start")
+
+
+def _colour(place: int) -> str:
+    return COLOURS[place % len(COLOURS)]
+
+
+def _stroke(place: int) -> str:
+    dash = _DASHES[place // len(COLOURS) % len(_DASHES)]
+    return f'stroke="{_colour(place)}" stroke-width="2"' + (f' stroke-dasharray="{dash}"' if dash else "")
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _picture(title: str, height: float, parts: Sequence[str]) -> str:
+    inside = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" '
+        f'height="{height:.0f}" font-family="sans-serif" font-size="12">\n<title>{escape(title)}</title>\n'
+        f'<rect width="100%" height="100%" fill="white"/>\n'
+        f'<text x="20" y="26" font-size="14" font-weight="bold">{escape(title)}</text>\n{inside}\n</svg>\n'
+    )

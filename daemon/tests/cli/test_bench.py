@@ -1,0 +1,200 @@
+"""``meshsec bench`` on this machine: real openssl and cyclictest, and what is kept when a run ends early."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import click
+import jsonschema
+import pytest
+from click.testing import Result
+
+from meshsec.adapters import measuring
+from meshsec.adapters.measuring import MeasuringError
+from meshsec.cli.bench import crypto as module
+from meshsec.cli.bench.kept import again
+from meshsec.core.bench.openssl import CIPHERS
+from meshsec.core.bench.pictures import pictures
+from meshsec.core.bench.record import Record, Taken
+
+Meshsec = Callable[..., Result]
+SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-bench-1.json"
+
+
+def valid(text: str) -> Any:
+    document = json.loads(text)
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    return document
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a round of ``bench crypto`` take four seconds."""
+    monkeypatch.setattr(module, "CIPHERS", CIPHERS[-1:])
+    monkeypatch.setattr(module, "HASHES", ())
+    monkeypatch.setattr(module, "SIZES", (50, 1500))
+    monkeypatch.setattr(module, "OPERATIONS", {})
+
+
+@pytest.mark.usefixtures("short")
+def test_crypto_reports_what_it_keeps(meshsec: Meshsec, tmp_path: Path) -> None:
+    result = meshsec("bench", "crypto", "--rounds", "1", "--into", str(tmp_path / "kept"), "--json")
+    assert result.exit_code == 0, result.output
+    shown = valid(result.stdout)
+    assert [(one["key"]["what"], one["key"]["bytes"]) for one in shown["cells"]] == [
+        ("encryption", 50),
+        ("decryption", 50),
+        ("encryption", 1500),
+        ("decryption", 1500),
+    ]
+    assert all(one["median"] > 0 for one in shown["cells"])
+    files = {path.suffix: path for path in (tmp_path / "kept").iterdir()}
+    assert valid(files[".json"].read_text())["cells"] == shown["cells"]
+    rows = [*csv.DictReader(files[".csv"].read_text().splitlines())]
+    assert [float(row["value"]) for row in rows] == [one["samples"][0] for one in shown["cells"]]
+    assert ET.parse(files[".svg"]).getroot().tag.endswith("svg")  # noqa: S314 - our own picture
+
+
+@pytest.mark.usefixtures("short")
+def test_a_failure_keeps_what_was_measured_and_a_later_run_goes_on(
+    meshsec: Meshsec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "kept"
+    real, seen = module._speed, list[tuple[str, ...]]()
+
+    def failing(*arguments: str) -> str:
+        seen.append(arguments)
+        if len(seen) == 3:
+            raise click.ClickException("openssl: something")
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "_speed", failing)
+    broken = meshsec("bench", "crypto", "--rounds", "1", "--into", str(kept))
+    (path,) = kept.glob("*.json")
+    assert broken.exit_code == 1
+    assert "openssl: something; the figures are those of 2 of 4 steps; to go on: meshsec" in broken.stderr
+    assert f"--resume {path}" in broken.stderr
+    before = valid(path.read_text())
+    assert (before["steps"], before["cut_short"]) == (2, "openssl: something")
+    whole = meshsec("bench", "crypto", "--rounds", "1", "--resume", str(path))
+    assert whole.exit_code == 0, whole.output
+    after = valid(path.read_text())
+    assert (after["steps"], after["cut_short"], len(after["cells"])) == (4, "", 4)
+    assert after["cells"][:2] == before["cells"]
+    assert len(seen) == 5
+    refused = meshsec("bench", "crypto", "--rounds", "1", "--resume", str(path))
+    assert refused.exit_code == 1
+    assert "came to its end" in refused.stderr
+
+
+def test_an_interruption_keeps_what_was_measured(tmp_path: Path) -> None:
+    program = "import sys; sys.argv[0] = 'meshsec'; from meshsec.cli import main; main()"
+    kept = tmp_path / "kept"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "bench", "crypto", "--into", str(kept)], stderr=subprocess.PIPE, text=True
+    ) as process:
+        end = time.monotonic() + 60
+        while not any(json.loads(one.read_text())["steps"] for one in kept.glob("*.json")):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    (path,) = kept.glob("*.json")
+    found = valid(path.read_text())
+    assert process.returncode == 1
+    assert (found["cut_short"], found["steps"] >= 1) == ("interrupted", True)
+    assert "interrupted; the figures are those of" in said
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "meshsec-bench-1"}'])
+def test_a_file_that_is_no_record_is_refused_and_stays(meshsec: Meshsec, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(content)
+    refused = meshsec("bench", "crypto", "--resume", str(path))
+    assert refused.exit_code == 1
+    assert f"cannot go on with {path}" in refused.stderr
+    assert path.read_text() == content
+
+
+def test_a_directory_that_cannot_be_written_is_named_before_anything_is_measured(
+    meshsec: Meshsec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(module, "_speed", None)
+    refused = meshsec("bench", "crypto", "--into", str(tmp_path / "file" / "below"))
+    assert refused.exit_code == 1
+    assert "name another directory: --into DIRECTORY" in refused.stderr
+
+
+def test_a_missing_program_is_named_with_its_package(meshsec: Meshsec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for command, package in (("crypto", "openssl"), ("latency", "rt-tests")):
+        refused = meshsec("bench", command)
+        assert refused.exit_code == 1
+        assert f"apt install {package}" in refused.stderr
+
+
+def test_the_command_to_measure_anew_begins_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["meshsec", "bench", "crypto", "--resume", "a b.json", "--rounds", "2"])
+    assert again() == "meshsec bench crypto --rounds 2"
+
+
+def test_latency_measures_each_load_and_judges(meshsec: Meshsec, tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("cyclictest needs root for its priority")
+    kept = str(tmp_path / "kept")
+    result = meshsec("bench", "latency", "--seconds", "1", "--rounds", "1", "--into", kept, "--json")
+    assert result.exit_code == 0, result.output
+    cells = {(one["key"]["load"], one["key"]["wake-ups"]): one["median"] for one in valid(result.stdout)["cells"]}
+    assert {load for load, _ in cells} == {"idle", "hackbench"}
+    for load in ("idle", "hackbench"):
+        assert 0 < cells[load, "median"] <= cells[load, "p99"] <= cells[load, "p99.9"] <= cells[load, "latest"]
+    assert "of the 100 ms of the policy's deadline" in result.stderr
+    assert not [path for path in Path("/proc").glob("[0-9]*/comm") if _text(path) == "hackbench"]
+
+
+def test_a_load_that_ends_by_itself_is_no_load() -> None:
+    with pytest.raises(MeasuringError, match="ended with status 0 before"), measuring.beside(["true"]):
+        time.sleep(0.5)
+
+
+def test_a_load_that_ignores_the_signal_ends_all_the_same() -> None:
+    with measuring.beside(["sh", "-c", "trap '' TERM; sleep 61 & wait; sleep 62"]):
+        time.sleep(0.2)
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _text(path) == "sleep\x0062\x00"]
+
+
+def test_what_a_program_complains_of_is_quoted() -> None:
+    with pytest.raises(MeasuringError, match=r"sh -c .*: no such thing"):
+        measuring.run(["sh", "-c", "echo no such thing >&2; exit 3"], 5.0)
+    with pytest.raises(MeasuringError, match="timed out"):
+        measuring.run(["sleep", "5"], 0.1)
+
+
+def test_numbers_go_across_and_names_become_bars() -> None:
+    record = Record("x", {}, {"machine": {"cpu": "<b>", "cores": 2, "kernel": "6"}})
+    for size in (50, 1500):
+        record.take(Taken({"algorithm": "a", "bytes": size}, "Mbit/s", [size * 1.0]))
+    record.take(Taken({"algorithm": "a", "what": "signatures"}, "1/s", [3.0, 5.0]))
+    lines, bars = (ET.fromstring(one) for one in pictures(record).values())  # noqa: S314
+    texts = [
+        ["".join(one.itertext()).strip() for one in tree.iter() if one.tag.endswith("}text")] for tree in (lines, bars)
+    ]
+    assert "bytes" in texts[0]
+    assert "a, signatures" in texts[1]
+    assert any("<b>, 2 cores" in one for one in texts[0])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip("\n")
+    except OSError:
+        return ""

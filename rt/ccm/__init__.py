@@ -1,0 +1,1 @@
+"""Parts of bench-ccm: the programs that measure, the kernel's AES-CCM, the dissertation's figures, and the plot."""
