@@ -167,8 +167,8 @@ advisories: $(STAMPS)/deny ## report known vulnerabilities of the Rust dependenc
 nodes: fleet-packages ## make a mesh of bare Debian 12 and 13 machines, by ssh and our packages (root)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/fleet
 
-fleet-more: fleet-packages ## longer proofs on those machines: a controller behind the mesh, a member's new key, another kernel, radios (root)
-	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet/test_over_the_mesh.py tests/fleet/test_fleet_key.py tests/fleet/test_board.py tests/fleet/test_up_radio.py tests/fleet/test_joining.py
+fleet-more: fleet-packages $(STAMPS)/browser ## longer proofs on those machines: a controller behind the mesh, a member's new key, another kernel, radios, the first hour (root)
+	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet/test_over_the_mesh.py tests/fleet/test_fleet_key.py tests/fleet/test_board.py tests/fleet/test_up_radio.py tests/fleet/test_joining.py tests/fleet/test_first_hour.py
 
 fleet: NODES ?= 10
 fleet: fleet-packages ## provision many machines and write the time it took to build/fleet.json (root; NODES=n)

@@ -3,21 +3,23 @@
 import asyncio
 import pwd
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 
-from meshsec.adapters import chrony
+from meshsec import files
+from meshsec.adapters import chrony, network_manager
 from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.config_file import ConfigError
 from meshsec.adapters.files.key_store import KeyStoreError
-from meshsec.adapters.kernel import netlink, udp_sockets
+from meshsec.adapters.kernel import firewalls, netlink, udp_sockets
 from meshsec.cli import dated, names_check, router_file
 from meshsec.cli.app import DEGRADED, FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json
 from meshsec.core.explain import doctor as judge
+from meshsec.core.explain import firewall_doctor, neighbours_doctor
 from meshsec.core.explain.findings import Check, Level
 from meshsec.core.ike import udp_ports
 from meshsec.core.trust import identity
@@ -49,9 +51,11 @@ def _examined(app: App) -> Mapping[str, Any]:
         with Client(app.socket) as client:
             backend = EspBackend(client.call("status")["esp_ground"])
             own = [*_always(app), *_ports(), *router_file.checks(app, backend)]
-            return judge.with_checks(client.call("doctor"), own)
+            found = client.call("doctor")
+            return judge.with_checks(found, [*own, *_firewalls(app, found["checks"]), *_managed(app)])
     except ConfigError as error:
-        return judge.view([Check("configuration", Level.FAIL, str(error), "correct the lines named")])
+        fix = "correct the lines named" if files.exists(app.config) else "meshsec up"
+        return judge.view([Check("configuration", Level.FAIL, str(error), fix)])
     except DaemonAbsentError as error:
         absent = Check("meshsecd", Level.FAIL, str(error), "systemctl start meshsecd, or run meshsecd")
         return judge.view([absent, _key(app), _trust(app), *_addresses(app), *_always(app)])
@@ -80,6 +84,23 @@ def _ports() -> list[Check]:
         fix = f"kill {pid}" if pid else f"as root: ss -lunp 'sport = :{one.port}'"
         checks.append(Check("IKE ports", Level.FAIL, found, fix))
     return checks
+
+
+def _firewalls(app: App, found: Iterable[Mapping[str, str]]) -> list[Check]:
+    """Judge other firewalls. ``found`` says whether a neighbour is heard."""
+    hears = any(check["name"] == neighbours_doctor.NAME and check["level"] == Level.OK for check in found)
+    return firewall_doctor.judged(firewalls.closed(), app.settings.routing.interfaces, hears=hears)
+
+
+def _managed(app: App) -> list[Check]:
+    """Warn of mesh interfaces that NetworkManager has, too. What nmcli itself changes ends with the next boot."""
+    found = "NetworkManager manages it, too: it changes the addresses, and looks for networks of its own"
+    fix = (
+        "printf '[keyfile]\\nunmanaged-devices+=interface-name:{0}\\n' >/etc/NetworkManager/conf.d/meshsec-{0}.conf; "
+        "systemctl reload NetworkManager"
+    )
+    managed = network_manager.managed(app.settings.routing.interfaces)
+    return [Check(f"interface {name}", Level.WARN, found, fix.format(name)) for name in managed]
 
 
 def _user(uid: int) -> str:

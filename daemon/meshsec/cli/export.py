@@ -52,6 +52,8 @@ _KINDS = (
 _SEVERAL = ("systemd", "libreswan", "swanctl")
 _MODE = 0o644
 _SYSTEMD = Path("/etc/systemd/system")
+DNSMASQ_COMMENT = "Written by `meshsec export dnsmasq`: changes made here are lost."
+"""First line of the file, after the sign of a comment. A file without it was written by somebody."""
 
 
 @click.command
@@ -161,11 +163,12 @@ def _chrony(app: App) -> str:
     return chrony.render(time, app.card, cards, app.settings.policy.mesh_prefixes, comment)
 
 
-def _dnsmasq(app: App) -> str:
+def dnsmasq_conf(app: App) -> str:
+    """Return the configuration of dnsmasq. Raises ClickException where this node serves no clients."""
     access, paths = app.settings.access, app.settings.paths
     if not access.networks:
         raise click.ClickException(f"{app.config}: [access] has no networks: this node serves no clients")
-    comment = "Written by `meshsec export dnsmasq`: changes made here are lost."
+    comment = DNSMASQ_COMMENT
     places = dnsmasq.Places(f"{paths.run}/access", str(Path(paths.names).parent), f"{paths.run}-access")
     return dnsmasq.render(access, places, comment)
 
@@ -185,7 +188,7 @@ def _hostapd(app: App) -> str:
 _ELSEWHERE: Mapping[str, Callable[[App], str]] = {
     "overlayd": _overlayd,
     "chrony": _chrony,
-    "dnsmasq": _dnsmasq,
+    "dnsmasq": dnsmasq_conf,
     "hostapd": _hostapd,
 }
 """What does not depend on where ESP runs."""

@@ -42,6 +42,8 @@ def requests(app: App, as_json: bool) -> None:
     for one in view["requests"]:
         for sentence in _cautions(one):
             print_prose(sentence, "yellow")
+    if any(one["address"] == str(app.card.address) for one in view["requests"]):
+        print_prose("Approve this node first: only a member hears the requests of others.", "yellow")
     click.echo("`meshsec fleet approve WORDS` lets the node join whose operator reads them out.")
 
 

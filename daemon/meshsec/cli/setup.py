@@ -47,7 +47,9 @@ def init(app: App, name: str | None, ipv4: IPv4Address | None, interfaces: tuple
 def keep(config: Path, *, given: bool) -> None:
     """Leave an existing configuration. Raises ClickException if options were given, which it would ignore."""
     if given:
-        raise click.ClickException(f"{config} exists; change name, ipv4 and interfaces there")
+        raise click.ClickException(
+            f"{config} exists; change name, ipv4 and interfaces there, then run `meshsec up` without these options"
+        )
     click.echo(f"{config}: kept")
 
 

@@ -8,13 +8,13 @@ from ipaddress import IPv4Address
 import click
 
 from meshsec import files
-from meshsec.adapters import systemd
+from meshsec.adapters import network_manager, systemd
 from meshsec.adapters.files import credential
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.adapters.systemd import SystemdError
-from meshsec.cli import setup
+from meshsec.cli import applied, setup
 from meshsec.cli.app import App
 from meshsec.cli.cards import described
 from meshsec.cli.client import Client, DaemonAbsentError
@@ -28,6 +28,9 @@ from meshsec.core.trust.fleets import Fleet
 _TARGET = "meshsec.target"
 _RIVALS = ("strongswan.service", "strongswan-starter.service", "ipsec.service")
 """Debian's own units of IKE daemons, of which only one can have UDP 500. Its packages enable and start them."""
+_SET_SYSCTLS = "/usr/lib/systemd/systemd-sysctl"
+_SYSCTLS = ("60-meshsec.conf", "60-meshsec-scheduling.conf")
+"""meshsec's files in sysctl.d; those of others are none of its business, and a container may not set them."""
 _ANSWER_SECONDS = 60.0
 """Time for meshsecd's first answer. It asks the kernel for ESP before, which is slow on some machines."""
 _POLL_SECONDS = 0.2
@@ -57,7 +60,8 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
     """Make this machine a node that runs, and print its card.
 
     It writes the configuration and the key, stops other IKE daemons, enables and starts meshsec.target, and waits for
-    meshsecd. At a terminal it asks for what no option says. A second run changes nothing that is there already.
+    meshsecd. At a terminal it asks for what no option says. A second run keeps all that, and puts a configuration into
+    force that was changed since.
 
     With --join the node asks the fleet's members over the mesh, until the fleet's operator approves it (`meshsec fleet
     approve`).
@@ -84,9 +88,14 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
             "the node is set up and not started, because this system has no systemd: docs/guide/systemd.md, "
             '"Without systemd", has the commands that start it'
         )
-    _start(app, present)
+    applied.check_access(app)
+    is_changed = applied.set_clients_file(app)
+    is_new = _start(app, present)
     # A meshsecd that ran before reads the fleet. The router is reloaded with it, so only where it matters.
     _wait_answer(app, "reload" if fleet else "status")
+    if not is_new and (is_changed or applied.is_stale(app)):
+        applied.restart(app)
+        _wait_answer(app, "status")
     _show(app, present, fleet)
 
 
@@ -97,9 +106,10 @@ def _write(app: App, answers: Answers) -> None:
     setup.write(app.config, answers.name, answers.interfaces, answers.ipv4, answers.radio)
 
 
-def _start(app: App, present: Sequence[Interface]) -> None:
-    """Enable and start what does not run yet."""
+def _start(app: App, present: Sequence[Interface]) -> bool:
+    """Enable and start what does not run yet. Return whether meshsec.target is started by this."""
     wanted = [_TARGET, *(f"meshsec-radio@{name}.service" for name in _radios(app, present))]
+    is_new = not systemd.is_active(_TARGET)
     if not all(systemd.is_enabled(unit) and systemd.is_active(unit) for unit in wanted):
         systemd.run("systemd-sysusers")
         _set_sysctls()
@@ -107,6 +117,7 @@ def _start(app: App, present: Sequence[Interface]) -> None:
         _stop_rivals()
         systemd.run("systemctl", "enable", "--now", *wanted)
         click.echo(f"{', '.join(wanted)}: enabled and started")
+    return is_new
 
 
 def _radios(app: App, present: Sequence[Interface]) -> list[str]:
@@ -121,7 +132,7 @@ def _radios(app: App, present: Sequence[Interface]) -> list[str]:
 def _set_sysctls() -> None:
     """Apply the sysctls of the package. A container may not set each of them; `meshsec doctor` says which are wrong."""
     try:
-        systemd.run("sysctl", "--quiet", "--system")
+        systemd.run(_SET_SYSCTLS, *_SYSCTLS)
     except SystemdError as error:
         click.echo(f"warning: {error}", err=True)
 
@@ -157,7 +168,15 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | bytes | None) -
     facts(values)
     for one in present:
         if one.name in app.settings.routing.interfaces and not (one.up or one.wireless):
-            click.echo(f"\n{one.name} is down; this machine's network configuration must bring it up.")
+            click.echo(
+                f"\n{one.name} is down, and this machine's network configuration must bring it up. Now: `ip link set "
+                f"{one.name} up`. At each boot, with Debian's ifupdown: `printf 'auto {one.name}\\niface {one.name} "
+                f"inet manual\\n' >/etc/network/interfaces.d/{one.name}`"
+            )
+    if managed := network_manager.managed(app.settings.routing.interfaces):
+        click.echo(
+            f"\nNetworkManager manages {', '.join(managed)}, too; `meshsec doctor` has the commands that keep it away."
+        )
     if isinstance(fleet, bytes):
         click.echo(
             f"\n{app.card.name} looks for the fleet over the mesh, and asks it. Its operator approves the node by its "
@@ -169,9 +188,14 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | bytes | None) -
             "words above, or by a photo of the QR code on the page (`meshsec page login --approve`).\n"
             f"The fleet's own six words: {spoken(fleet)}"
         )
+    trusting = (
+        "meshsec fleet requests       where the fleet's key is: shows who asks, and how to let a node in"
+        if fleet
+        else "meshsec peer add NAME CARD   trusts a node by its card; that node must trust this one, too"
+    )
     click.echo(
-        "\nNext:\n"
-        "  meshsec peer add NAME CARD   trusts a node by its card; that node must trust this one, too\n"
+        f"\nNext:\n  {trusting}\n"
         "  meshsec status               shows who is in reach, and whether the traffic is protected\n"
-        "  meshsec doctor               says what is wrong, and how to fix it"
+        "  meshsec doctor               says what is wrong, and how to fix it\n"
+        "  meshsec help first-hour      leads from here to names, an access point and the page"
     )

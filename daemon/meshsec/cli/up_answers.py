@@ -9,6 +9,7 @@ import click
 
 from meshsec.adapters.files import credential
 from meshsec.adapters.files.credential import CredentialError
+from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.cli.fleet_options import wanted
 from meshsec.cli.setup import host_name
@@ -61,6 +62,7 @@ def answered(given: Given, present: Sequence[Interface]) -> Answers:
     asks = is_at_a_terminal()
     name = given.name or _asked(asks, "--name", "Name of this node", host_name())
     interfaces = given.interfaces or (_interface(asks, present),)
+    _refuse_absent(interfaces, present)
     _confirm_outward(asks, interfaces, present)
     wireless = {one.name for one in present if one.wireless}
     if not given.has_radio and not wireless.intersection(interfaces):
@@ -100,11 +102,24 @@ def in_order(present: Sequence[Interface]) -> list[Interface]:
     return sorted(present, key=lambda one: (one.has_default_route, not one.wireless, one.name))
 
 
+def _names(present: Sequence[Interface]) -> str:
+    return ", ".join(one.name for one in in_order(present)) or "none"
+
+
+def _refuse_absent(interfaces: Sequence[str], present: Sequence[Interface]) -> None:
+    """Refuse a name that is no interface's, which is more often misspelt than that of an adapter to come."""
+    for name in interfaces:
+        if not kernel.exists(name):
+            raise click.UsageError(
+                f"--interface: this machine has no {name!r}; it has: {_names(present)}. For an adapter that is plugged "
+                f"in later: `meshsec init --interface {name}`, then `meshsec up`"
+            )
+
+
 def _interface(asks: bool, present: Sequence[Interface]) -> str:
     if not asks:
-        names = ", ".join(one.name for one in in_order(present)) or "none"
         raise click.UsageError(
-            f"--interface is missing, and without a terminal nobody can be asked; this machine has: {names}"
+            f"--interface is missing, and without a terminal nobody can be asked; this machine has: {_names(present)}"
         )
     offered = in_order(present)
     click.echo("Which interface is for the mesh?")

@@ -216,7 +216,7 @@ def test_a_changed_configuration_is_checked_and_reported_but_not_loaded(node: No
     node.start()
     node.config.write_text(CONFIG.replace("mesh0", "mesh1"))
     (problem,) = node.ask("reload")["result"]["problems"]
-    assert "restart meshsecd" in problem
+    assert "`meshsec up` puts it into force" in problem
     node.config.write_text("nonsense")
     (problem,) = node.ask("reload")["result"]["problems"]
     assert "meshsec.toml:1" in problem
@@ -231,7 +231,7 @@ def test_doctor_notices_an_interface_that_is_down_and_a_changed_configuration(no
     checks = {check["name"]: check for check in node.ask("doctor")["result"]["checks"]}
     interface, configuration = checks["interface mesh0"], checks["configuration"]
     assert (interface["level"], interface["found"]) == ("warn", "is down")
-    assert (configuration["level"], configuration["mend"]) == ("warn", "systemctl restart meshsecd")
+    assert (configuration["level"], configuration["mend"]) == ("warn", "meshsec up")
     ip("-n", node.namespace, "link", "set", "mesh0", "up")
     checks = {check["name"]: check for check in node.ask("doctor")["result"]["checks"]}
     assert checks["interface mesh0"]["found"] == "is up and has no link to anybody"

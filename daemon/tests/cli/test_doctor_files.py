@@ -58,6 +58,15 @@ def test_the_addresses_of_a_next_key_are_this_nodes_own(meshsec: Meshsec, inside
     assert checks(meshsec, "own addresses") == []
 
 
+def test_a_node_without_a_configuration_is_told_the_command_that_makes_one(meshsec: Meshsec, tmp_path: Path) -> None:
+    (tmp_path / "a/meshsec.toml").rename(tmp_path / "a/elsewhere.toml")
+    (check,) = checks(meshsec, "configuration")
+    assert (check["level"], check["mend"]) == ("fail", "meshsec up")
+    (tmp_path / "a/meshsec.toml").write_text("[node]\nname = 3\n")
+    (check,) = checks(meshsec, "configuration")
+    assert (check["level"], check["mend"]) == ("fail", "correct the lines named")
+
+
 def test_without_a_key_no_address_is_called_anothers(meshsec: Meshsec, tmp_path: Path) -> None:
     for path in (tmp_path / "a/state").glob("node.*"):
         path.unlink()

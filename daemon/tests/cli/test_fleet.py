@@ -224,7 +224,7 @@ def test_a_refusal_names_the_reason(meshsec: Meshsec, card: str, office: str, tm
     (Path(office) / "fleet.key").chmod(0o640)
     open_key = meshsec("fleet", "renew", "--directory", office)
     for result, says in (
-        (missing, "No such file"),
+        (missing, "No such file: `meshsec fleet init NAME` makes a fleet's key"),
         (revoked, "that key is revoked"),
         (again, "exists"),
         (damaged, "damaged"),

@@ -127,6 +127,15 @@ def test_requests_show_the_six_words_in_80_columns(meshsec: Meshsec, daemon: Dae
     jsonschema.validate(view, json.loads(SCHEMA.read_text()))
 
 
+def test_the_operator_who_asks_for_this_node_is_told_to_approve_it_first(meshsec: Meshsec, daemon: Daemon) -> None:
+    hint = "Approve this node first"
+    daemon.waiting = [(BRAVO, None)]
+    assert hint not in meshsec("fleet", "requests").stdout
+    own = cards.parse(json.loads(meshsec("key", "show", "--json").stdout)["card"])
+    daemon.waiting = [(BRAVO, None), (own, None)]
+    assert hint in meshsec("fleet", "requests").stdout
+
+
 def test_six_words_approve_the_node_that_has_them(meshsec: Meshsec, daemon: Daemon, office: str) -> None:
     daemon.waiting = [(FALSE_BRAVO, None), (BRAVO, None)]
     result = meshsec("fleet", "approve", *shown.spoken(BRAVO).upper().split(), "--directory", office)

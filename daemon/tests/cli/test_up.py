@@ -10,6 +10,7 @@ import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.adapters.sockets.control import ControlServer
+from meshsec.cli import applied, main, setup, up_answers
 from meshsec.cli import fleet_options as shown
-from meshsec.cli import main, setup, up_answers
 from meshsec.cli import up as command
 from meshsec.core.trust.fleets import Fleet, fleet_text
 from meshsec.core.trust.identity import raw_public_key
@@ -66,7 +67,7 @@ def calls(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Play systemd, and give the file of the calls that change something or ask for it."""
     (programs := tmp_path / "programs").mkdir()
     record = 'echo "${0##*/} $*" >>$CALLS\n'
-    for name, text in {"systemctl": SYSTEMCTL, "systemd-sysusers": record, "sysctl": record}.items():
+    for name, text in {"systemctl": SYSTEMCTL, "systemd-sysusers": record, "systemd-sysctl": record}.items():
         (programs / name).write_text(f"#!/bin/sh\n{text}")
         (programs / name).chmod(0o755)
     (path := tmp_path / "calls").touch()
@@ -74,6 +75,7 @@ def calls(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CALLS", str(path))
     monkeypatch.setenv("STATE", str(state))
     monkeypatch.setattr(systemd, "BOOTED", tmp_path)
+    monkeypatch.setattr(command, "_SET_SYSCTLS", str(programs / "systemd-sysctl"))
     return path
 
 
@@ -83,12 +85,18 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def meshsecd(tmp_path: Path) -> Iterator[None]:
+def found() -> list[dict[str, str]]:
+    """Give what meshsecd's doctor finds: nothing yet."""
+    return []
+
+
+@pytest.fixture
+def meshsecd(tmp_path: Path, found: list[dict[str, str]]) -> Iterator[None]:
     """Answer at the control socket."""
     started, stop = threading.Event(), threading.Event()
 
     async def answer(_method: str, _params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {}
+        return {"checks": found}
 
     async def serve() -> None:
         server = ControlServer(tmp_path / "control.sock", answer)
@@ -109,6 +117,7 @@ def meshsecd(tmp_path: Path) -> Iterator[None]:
 def up(config: Path, calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Up:
     """Give a function that runs the command, with everything below a directory of the test."""
     monkeypatch.setattr(kernel, "present", lambda: PRESENT)
+    monkeypatch.setattr(kernel, "exists", lambda name: name in {one.name for one in PRESENT})
     monkeypatch.setattr(credential, "STORE", tmp_path / "credstore")
     create = setup.write
 
@@ -196,7 +205,7 @@ def test_options_make_a_node_that_runs(up: Up, config: Path, calls: Path, meshse
     assert "radio" not in written
     assert changes(calls) == [
         "systemd-sysusers ",
-        "sysctl --quiet --system",
+        "systemd-sysctl 60-meshsec.conf 60-meshsec-scheduling.conf",
         "systemctl daemon-reload",
         "systemctl disable --now strongswan.service",
         "systemctl enable --now meshsec.target",
@@ -206,6 +215,13 @@ def test_options_make_a_node_that_runs(up: Up, config: Path, calls: Path, meshse
     assert "meshsec1" in done.stdout
     assert "meshsec peer add NAME CARD" in done.stdout
     assert stat.S_IMODE((config.parent / "state/node.key").stat().st_mode) == 0o600
+
+
+def test_after_the_start_the_next_commands_fit_the_way_of_trusting(up: Up, config: Path, meshsecd: None) -> None:
+    assert "meshsec fleet requests" not in up(*BY_CABLE).stdout
+    done = up("--join", fleet_text(FLEET))
+    assert "meshsec fleet requests" in done.stdout
+    assert "peer add" not in done.stdout
 
 
 def test_a_second_run_changes_nothing(up: Up, config: Path, calls: Path, meshsecd: None) -> None:
@@ -225,6 +241,131 @@ def test_a_run_that_was_interrupted_is_completed(up: Up, config: Path, calls: Pa
     (config.parent / "state/node.pub").unlink()
     assert up().exit_code == 0
     assert (config.parent / "state/node.key").exists()
+
+
+ACCESS = '[access]\nnetworks = ["10.130.0.0/16"]\n'
+ACCESS_RADIO = 'radio = { interface = "wlan2", ssid = "valley", frequency = 5180, country = "DE" }\n'
+_UNITS = "meshsecd.service meshsec-page.service meshsec-clients.service meshsec-dnsmasq.service meshsec-dns-sd.service"
+RESTARTS = [
+    "systemctl stop meshsec-hostapd.service",
+    f"systemctl restart {_UNITS}",
+    "systemctl reload olsrv2d.service",
+]
+
+
+@pytest.fixture
+def running(up: Up, calls: Path, state: Path, meshsecd: None) -> Up:
+    """Give the command on a node that runs with its router."""
+    assert up(*BY_CABLE).exit_code == 0
+    state.write_text(f"{state.read_text()}olsrv2d.service\n")
+    calls.write_text("")
+    return up
+
+
+def test_a_changed_configuration_is_put_into_force(running: Up, calls: Path, found: list[dict[str, str]]) -> None:
+    found.append({"name": "configuration", "level": "warn"})
+    assert "The changed configuration is in force." in running().stdout
+    assert changes(calls) == RESTARTS
+
+
+def test_what_is_started_has_read_the_configuration(
+    up: Up, calls: Path, meshsecd: None, found: list[dict[str, str]]
+) -> None:
+    found.append({"name": "configuration", "level": "warn"})
+    up(*BY_CABLE)
+    assert changes(calls)[-1] == "systemctl enable --now meshsec.target"
+
+
+def test_what_else_the_doctor_finds_restarts_nothing(running: Up, calls: Path, found: list[dict[str, str]]) -> None:
+    found += [{"name": "configuration", "level": "ok"}, {"name": "neighbours", "level": "warn"}]
+    assert running().exit_code == 0
+    assert changes(calls) == []
+
+
+def test_a_new_access_node_has_dnsmasqs_file_and_the_second_run_keeps_it(
+    running: Up, config: Path, calls: Path, programs_of_access: Path
+) -> None:
+    config.write_text(config.read_text() + ACCESS)
+    assert f"{config.parent / 'dnsmasq.conf'}: written" in running().stdout
+    assert "dhcp-range=10.130.0.2," in (config.parent / "dnsmasq.conf").read_text()
+    assert changes(calls) == RESTARTS
+    calls.write_text("")
+    assert "dnsmasq.conf" not in running().stdout
+    assert changes(calls) == []
+
+
+def test_the_access_point_of_a_node_with_a_radio_starts(
+    running: Up, config: Path, calls: Path, programs_of_access: Path
+) -> None:
+    config.write_text(config.read_text() + ACCESS + ACCESS_RADIO)
+    credential.store(credential.ACCESS_PASSWORD, b"the phones of the valley")
+    assert running().exit_code == 0
+    assert changes(calls)[0] == f"systemctl restart {_UNITS} meshsec-hostapd.service"
+
+
+def test_dnsmasqs_file_follows_the_configuration_unless_somebody_wrote_it(
+    running: Up, config: Path, programs_of_access: Path
+) -> None:
+    config.write_text(config.read_text() + ACCESS)
+    running()
+    config.write_text(config.read_text().replace("10.130", "10.131"))
+    running()
+    path = config.parent / "dnsmasq.conf"
+    assert "dhcp-range=10.131.0.2," in path.read_text()
+    path.write_text("# by hand\nport=53\n")
+    assert f"{path}: kept, because it was not written by" in running().stdout
+    assert path.read_text() == "# by hand\nport=53\n"
+
+
+def test_a_node_that_serves_no_clients_any_more_has_no_file_of_dnsmasqs(
+    running: Up, config: Path, calls: Path, programs_of_access: Path
+) -> None:
+    without = config.read_text()
+    config.write_text(without + ACCESS)
+    running()
+    config.write_text(without)
+    calls.write_text("")
+    path = config.parent / "dnsmasq.conf"
+    assert f"{path}: removed" in running().stdout
+    assert not path.exists()
+    assert changes(calls) == RESTARTS
+    path.write_text("# by hand\n")
+    assert f"{path}: kept" in running().stdout
+    assert path.exists()
+
+
+@pytest.fixture
+def programs_of_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the directory in which the programs of an access node are looked for."""
+    (path := tmp_path / "sbin").mkdir()
+    for name in ("dnsmasq", "hostapd"):
+        (path / name).write_text("#!/bin/sh\n")
+        (path / name).chmod(0o755)
+    monkeypatch.setattr(applied, "_ROOTS_PATH", str(path))
+    return path
+
+
+def test_what_an_access_node_lacks_is_named_with_the_command_that_brings_it(
+    running: Up, config: Path, calls: Path, programs_of_access: Path
+) -> None:
+    config.write_text(config.read_text() + ACCESS + ACCESS_RADIO)
+    assert "install -D -m 0600 /dev/stdin" in said(running())
+    credential.store(credential.ACCESS_PASSWORD, b"the phones of the valley")
+    (programs_of_access / "hostapd").unlink()
+    assert "[access] needs hostapd: `apt install hostapd`" in said(running())
+    (programs_of_access / "dnsmasq").unlink()
+    assert "[access] needs dnsmasq: `apt install dnsmasq-base`" in said(running())
+    assert changes(calls) == []
+    assert not (config.parent / "dnsmasq.conf").exists()
+
+
+def test_an_interface_that_is_not_there_is_refused_with_those_that_are(up: Up, config: Path, calls: Path) -> None:
+    refusal = said(up("--name", "alpha", "--interface", "eth1", "--interface", "eht2"))
+    assert "this machine has no 'eht2'; it has: wlan1, eth1, eth0." in refusal
+    assert "`meshsec init --interface eht2`" in refusal
+    assert "this machine has no 'mesh9'" in said(up("--name", "alpha", typed="mesh9"))
+    assert not config.exists()
+    assert changes(calls) == []
 
 
 def test_options_that_an_existing_configuration_would_ignore_are_refused(up: Up, config: Path, meshsecd: None) -> None:
@@ -332,6 +473,23 @@ def test_a_meshsecd_that_has_failed_is_not_waited_for(up: Up, monkeypatch: pytes
 def test_a_command_of_systemds_that_fails_is_named_with_its_reason(up: Up, tmp_path: Path) -> None:
     (tmp_path / "programs/systemd-sysusers").write_text("#!/bin/sh\necho no room >&2; exit 1\n")
     assert "`systemd-sysusers`: no room" in said(up(*BY_CABLE))
+
+
+def test_an_interface_that_networkmanager_has_is_named(up: Up, tmp_path: Path, meshsecd: None) -> None:
+    assert "NetworkManager" not in up(*BY_CABLE).stdout
+    (nmcli := tmp_path / "programs/nmcli").write_text("#!/bin/sh\necho '100 (connected)'\n")
+    nmcli.chmod(0o755)
+    assert "NetworkManager manages eth1, too" in up().stdout
+
+
+def test_a_cable_that_is_down_comes_with_the_commands_that_bring_it_up(
+    up: Up, meshsecd: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "is down" not in up(*BY_CABLE).stdout
+    monkeypatch.setattr(kernel, "present", lambda: [replace(CABLE, up=False)])
+    said_now = up().stdout
+    assert "`ip link set eth1 up`" in said_now
+    assert "`printf 'auto eth1\\niface eth1 inet manual\\n' >/etc/network/interfaces.d/eth1`" in said_now
 
 
 def test_only_root_may(up: Up, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,11 @@ def load(directory: Path, ask: Callable[[], str]) -> Ed25519PrivateKey:
 def fleet(directory: Path) -> Fleet:
     """Read the fleet's card. Raises FleetKeyError."""
     try:
+        if not files.exists(directory / _CARD):
+            raise FleetKeyError(
+                f"{directory / _CARD}: No such file: `meshsec fleet init NAME` makes a fleet's key, and --directory "
+                "says where one is"
+            )
         return fleets.parse_fleet(files.read(directory / _CARD, _LIMIT))
     except (files.FileError, FleetError) as error:
         raise FleetKeyError(str(error)) from error

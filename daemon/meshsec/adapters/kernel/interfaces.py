@@ -31,6 +31,11 @@ def present() -> list[Interface]:
     ]
 
 
+def exists(name: str) -> bool:
+    """Return whether this machine has an interface of that name, of whatever kind."""
+    return "/" not in name and (_NET / name / "flags").is_file()
+
+
 def _could_be_in_a_mesh(path: Path) -> bool:
     if (path / "bridge").exists() or (path / "brport").exists():
         return False

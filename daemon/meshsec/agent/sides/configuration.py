@@ -27,4 +27,4 @@ class ConfigurationFile:
             return
         if settings != self._settings:
             self.changed = True
-            self.problem = f"{self._path} was changed: restart meshsecd to use it (SAs and rules stay)"
+            self.problem = f"{self._path} was changed: `meshsec up` puts it into force (SAs and rules stay)"

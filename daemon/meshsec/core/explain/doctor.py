@@ -51,7 +51,7 @@ def with_checks(known: Mapping[str, Any], further: Iterable[Check]) -> dict[str,
 def _config(facts: Facts) -> list[Check]:
     fix = "correct the file, then `meshsec doctor` again; the last good configuration is in force"
     if facts.config_changed:
-        fix = "systemctl restart meshsecd"
+        fix = "meshsec up"
     return judged("configuration", facts.config_problem, "the file is what is in force", fix, Level.WARN)
 
 
@@ -208,7 +208,7 @@ def _resolvers(facts: Facts) -> list[Check]:
     found = f"clients get no names: this node has no IPv4 address in the mesh, and cannot ask {asked}"
     fix = (
         "name a resolver with an IPv6 address in /etc/resolv.conf; or have clients ask themselves, by `resolvers` of "
-        "[access] and `meshsec export dnsmasq`; or give this node an address: `ipv4` of [node]"
+        "[access] and `meshsec up`; or give this node an address: `ipv4` of [node]"
     )
     return [Check("resolvers", Level.WARN, found, fix)]
 
@@ -255,9 +255,8 @@ def _interfaces(facts: Facts) -> list[Check]:
     checks = []
     for name, mtu in facts.mtus.items():
         if mtu is None:
-            checks.append(
-                Check(f"interface {name}", Level.WARN, "does not exist", "bring it up, or correct [routing] interfaces")
-            )
+            fix = "plug it in, or correct [routing] interfaces (`ip -br link` shows the names), then: meshsec up"
+            checks.append(Check(f"interface {name}", Level.WARN, "does not exist", fix))
         elif name in facts.down:
             checks.append(Check(f"interface {name}", Level.WARN, "is down", f"ip link set {name} up"))
         elif name in facts.no_carrier:

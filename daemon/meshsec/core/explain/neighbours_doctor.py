@@ -2,7 +2,7 @@
 
 from meshsec.core.explain.findings import Check, Facts, Level
 
-_NAME = "neighbours"
+NAME = "neighbours"
 _NAMED = 8
 """Neighbours that are named; a doctor's line is read by people."""
 
@@ -16,13 +16,13 @@ def neighbours(facts: Facts) -> list[Check]:
     if facts.neighbours is None or not (working or facts.neighbours):
         return []
     if not facts.neighbours:
-        return [Check(_NAME, Level.WARN, f"no other node is heard on {', '.join(working)}", _alone(working[0]))]
+        return [Check(NAME, Level.WARN, f"no other node is heard on {', '.join(working)}", _alone(working[0]))]
     mutual = [name for name, symmetric in facts.neighbours.items() if symmetric]
     deaf = [name for name, symmetric in facts.neighbours.items() if not symmetric]
     if not mutual:
-        return [Check(_NAME, Level.WARN, f"heard, and not hearing this node: {_listed(deaf)}", _DEAF)]
+        return [Check(NAME, Level.WARN, f"heard, and not hearing this node: {_listed(deaf)}", _DEAF)]
     unheard = f"; heard, and not hearing this node: {_listed(deaf)}" if deaf else ""
-    return [Check(_NAME, Level.OK, f"{_listed(mutual)}{unheard}")]
+    return [Check(NAME, Level.OK, f"{_listed(mutual)}{unheard}")]
 
 
 _DEAF = (
