@@ -42,7 +42,8 @@ class TracerError(Exception):
 def follow(modules: Sequence[str], command: Sequence[str]) -> Recording:
     """Run the command, and return which functions of the modules ran meanwhile. Raises TracerError.
 
-    A module that the command loads is followed from its first function on.
+    A module that the command loads is followed from then on. The kernel frees its functions of initialization before
+    they can be named, so these may be missing.
     """
     if wrong := [name for name in modules if not _MODULE_NAME.fullmatch(name)]:
         raise TracerError(f"{wrong[0]!r} is no module's name; allowed are letters, digits and _, as `lsmod` shows them")
