@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from meshsec.adapters.files import gateway_store
+from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.ike import client
 from meshsec.adapters.kernel import netlink, xfrm
 from meshsec.adapters.sockets.control import VIEW_GROUP, ControlServer
@@ -96,8 +98,9 @@ def _namer(here: NamesSide, peers: ServicesSide) -> Callable[[tuple[ClientName, 
 def _offered(start: Start) -> Card:
     """Return this node's card with the networks that it asks to speak for, or without if a card cannot have them."""
     try:
-        return offering(start.card, start.settings)
-    except IdentityError as error:
+        chosen = gateway_store.load(Path(start.settings.paths.gateway))
+        return offering(start.card, start.settings, chosen)
+    except (IdentityError, GatewayStoreError) as error:
         _log.info("requests to join ask for no network: %s", error)
         return start.card
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from meshsec.adapters.files import key_store
+from meshsec.adapters.files import gateway_store, key_store
+from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.cli.app import App
 from meshsec.cli.cards import SCHEMA, described, view
 from meshsec.cli.client import Client, DaemonAbsentError
@@ -104,9 +105,11 @@ def cancel(app: App) -> None:
 
 
 def _with_networks(app: App) -> Card:
-    """Return this node's card with the networks that it announces by its configuration."""
+    """Return this node's card with the networks that it announces by its configuration and `meshsec gateway on`."""
     try:
-        return offering(app.card, app.settings)
+        return offering(app.card, app.settings, gateway_store.load(Path(app.settings.paths.gateway)))
+    except GatewayStoreError as error:
+        raise click.ClickException(str(error)) from error
     except IdentityError as error:
         raise click.ClickException(f"{app.config}: {error} on a card; name others in [routing] accept") from error
 

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
+from meshsec.adapters.files import gateway_store
 from meshsec.core.trust import card as cards
 from meshsec.core.trust.identity import make_card
 
@@ -145,6 +146,24 @@ def test_a_node_writes_on_its_card_what_it_announces(meshsec: Meshsec, tmp_path:
     refused = meshsec("key", "show", "--networks")
     assert refused.exit_code == 1
     assert "the card has 6 networks; allowed: 4 on a card; name others in [routing] accept" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("chosen", "networks"), [("eth2", ["10.9.0.0/16", "0.0.0.0/0", "::/0"]), ("", ["10.9.0.0/16"])]
+)
+def test_the_uplink_that_was_chosen_while_it_ran_counts(
+    meshsec: Meshsec, tmp_path: Path, chosen: str, networks: list[str]
+) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    if not chosen:
+        config.write_text(config.read_text() + '[gateway]\nuplink = "eth1"\n')
+    store = tmp_path / "a/state/gateway.json"
+    store.parent.mkdir(exist_ok=True)
+    gateway_store.save(store, chosen)
+    assert json.loads(meshsec("key", "show", "--networks", "--json").stdout)["networks"] == networks
+    store.write_text("{")
+    refused = meshsec("key", "show", "--networks")
+    assert (refused.exit_code, "choose with `meshsec gateway on` or `off`" in refused.stderr) == (1, True)
 
 
 def test_a_corrupt_card_is_reported_and_hides_no_other(meshsec: Meshsec, card: str, peers: Path) -> None:

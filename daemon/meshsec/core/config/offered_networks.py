@@ -9,13 +9,14 @@ from meshsec.core.trust.identity import checked_networks
 from meshsec.core.values.model import Card
 
 
-def offering(card: Card, settings: Settings) -> Card:
+def offering(card: Card, settings: Settings, chosen: str | None) -> Card:
     """Return the card with the networks that the node announces: at most four, with the way out of a gateway.
 
-    Raises IdentityError if there are more, or a node may not ask for one of them.
+    ``chosen`` is the uplink of `meshsec gateway on`, empty after `off`; None: the configuration's counts. Raises
+    IdentityError if there are more, or a node may not ask for one of them.
     """
     configured = configured_networks(settings.routing, settings.policy, settings.access)
     own = [*(one.prefix for one in configured.own), *configured.shared]
-    if settings.gateway.uplink:
-        own += [DEFAULTS[version] for version in settings.gateway.by(settings.gateway.uplink).versions]
+    if uplink := settings.gateway.uplink if chosen is None else chosen:
+        own += [DEFAULTS[version] for version in settings.gateway.by(uplink).versions]
     return replace(card, networks=checked_networks(own))
