@@ -4,6 +4,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from meshsec.core.formats import dns_sd
 from namespaces import ip, needs_root, wait_for
 
 DNSMASQ = shutil.which("dnsmasq") or "/usr/sbin/dnsmasq"
+MESHSEC = (sys.executable, "-c", "from meshsec.cli import main; main()")
 pytestmark = [needs_root, pytest.mark.skipif(not Path(DNSMASQ).exists(), reason="dnsmasq is not installed")]
 
 
@@ -26,7 +28,7 @@ def offered(inside: str, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def answering(offered: Path) -> Iterator[subprocess.Popen[str]]:
-    argv = ["meshsec", "dns-sd", "--offered", str(offered), "--dnsmasq", DNSMASQ]
+    argv = [*MESHSEC, "dns-sd", "--offered", str(offered), "--dnsmasq", DNSMASQ]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_for(lambda: answers("b._dns-sd._udp.mesh") == ["mesh."], "it answers")
@@ -84,6 +86,6 @@ def test_when_dnsmasq_ends_it_ends_so_that_the_service_manager_begins_again(
 
 
 def test_a_program_that_is_missing_is_named(offered: Path) -> None:
-    argv = ["meshsec", "dns-sd", "--offered", str(offered), "--dnsmasq", "/missing/dnsmasq"]
+    argv = [*MESHSEC, "dns-sd", "--offered", str(offered), "--dnsmasq", "/missing/dnsmasq"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, "/missing/dnsmasq is not installed: apt install dnsmasq-base" in done.stderr) == (1, True)

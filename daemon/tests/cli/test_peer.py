@@ -149,7 +149,7 @@ def test_a_node_writes_on_its_card_what_it_announces(meshsec: Meshsec, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "networks"), [("eth2", ["10.9.0.0/16", "0.0.0.0/0", "::/0"]), ("", ["10.9.0.0/16"])]
+    ("chosen", "networks"), [("eth2", ["0.0.0.0/0", "10.9.0.0/16", "::/0"]), ("", ["10.9.0.0/16"])]
 )
 def test_the_uplink_that_was_chosen_while_it_ran_counts(
     meshsec: Meshsec, tmp_path: Path, chosen: str, networks: list[str]

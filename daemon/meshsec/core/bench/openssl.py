@@ -67,7 +67,7 @@ def operations(algorithm: str, text: str) -> list[Taken]:
             continue
         values = fields[-2:-1] if fields[0] == "+F5" else fields[-len(counted) :]
         numbers = [_number(value) for value in values]
-        if None in numbers:
+        if None in numbers or len(numbers) != len(counted):
             return []
         return [
             Taken({"algorithm": name, "what": what}, "1/s", [number])
