@@ -1,7 +1,7 @@
 """Fleets in the trust store: their members are peers until the newest list revokes them."""
 
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, ip_network
 from pathlib import Path
 
 import pytest
@@ -84,6 +84,42 @@ def test_a_new_node_is_admitted_together_with_its_first_peer(directory: Path) ->
     assert not admit(directory, OWN, BOAT), "nothing is new"
     assert admit(directory, OWN, SHIP), "a member that has nobody else learns of another"
     assert store.read(directory).memberships[FLEET.public_key].of(OWN) == signed
+
+
+def own_networks(directory: Path) -> tuple[int, list[str]] | None:
+    """Return since when this node's own card is signed, and its networks."""
+    signed = store.read(directory).memberships[FLEET.public_key].of(OWN)
+    return signed and (signed.since, [str(one) for one in signed.card.networks])
+
+
+@pytest.mark.parametrize("by", ["exchange", "approval"])
+def test_a_member_takes_its_own_card_when_it_is_signed_anew_and_never_an_older_one(directory: Path, by: str) -> None:
+    def save(card: Card, since: int) -> bool:
+        octets = fleets.sign_card(KEY, card, since).octets
+        if by == "exchange":
+            return store.take_own(directory, [octets], [OWN])
+        return store.admit(directory, octets, [], [OWN])
+
+    wider = replace(OWN, networks=(ip_network("10.9.0.0/16"),))
+    admit(directory, OWN, BOAT)
+    assert save(wider, 5)
+    assert own_networks(directory) == (5, ["10.9.0.0/16"])
+    assert not save(OWN, 4), "it is older"
+    assert save(OWN, 7)
+    assert own_networks(directory) == (7, [])
+
+
+def test_an_exchange_makes_no_member(directory: Path) -> None:
+    assert not store.take_own(directory, [fleets.sign_card(KEY, OWN, 5).octets], [OWN])
+    assert own_networks(directory) is None
+
+
+def test_own_cards_are_those_of_this_nodes_keys_signed_by_a_joined_fleet(directory: Path) -> None:
+    admit(directory, OWN, BOAT)
+    assert not store.take_own(directory, [fleets.sign_card(KEY, BOAT, 9).octets], [OWN])
+    with pytest.raises(TrustStoreError, match="joined: rescue"):
+        store.take_own(directory, [fleets.sign_card(OTHER_KEY, OWN, 9).octets], [OWN])
+    assert own_networks(directory) == (1, [])
 
 
 def test_a_node_is_not_admitted_by_what_others_signed_or_for_another_key(directory: Path) -> None:

@@ -201,7 +201,9 @@ class Trust:
         try:
             for listed in lists:
                 taken |= await self._changed(fleets.take_list, self._directory, listed)
-            taken |= bool(await self._changed(fleets.take_members, self._directory, members, self._own))
+            given = list(members)
+            taken |= await self._changed(fleets.take_own, self._directory, given, self.own)
+            taken |= bool(await self._changed(fleets.take_members, self._directory, given, self._own))
         finally:
             if taken:
                 await self.reload()

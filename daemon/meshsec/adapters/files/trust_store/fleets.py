@@ -107,7 +107,7 @@ def join_sought(directory: Path, fleet: Fleet, own: Sequence[Card]) -> bool:
 
 
 def admit(directory: Path, own_octets: bytes, members: Sequence[bytes], own: Sequence[Card]) -> bool:
-    """Save this node's own signed card, if it has none of that fleet, and members' cards (ADR 0070).
+    """Save this node's own signed card, if it has none of that fleet or an older one, and members' cards (ADR 0070).
 
     Return whether any was new. Raises TrustStoreError unless fleets that this node has joined have signed them all.
     """
@@ -118,10 +118,33 @@ def admit(directory: Path, own_octets: bytes, members: Sequence[bytes], own: Seq
             fleets.read_card(member, known.keys)
     except FleetError as error:
         raise TrustStoreError(str(error)) from error
-    is_new = known.memberships[signed.fleet].of(signed.card) is None
+    is_new = _renews(known, signed)
     if is_new:
         join(directory, known.memberships[signed.fleet].fleet, fleets.card_text(signed), own)
     return bool(take_members(directory, members, own[0])) or is_new
+
+
+def take_own(directory: Path, octets: Iterable[bytes], own: Sequence[Card]) -> bool:
+    """Save what a fleet has signed anew for a key of this node, and return whether there was any.
+
+    A node is not made a member so: it has a signed card of that fleet and key already. Raises TrustStoreError.
+    """
+    keys = {card.public_key for card in own}
+    known = read(directory)
+    try:
+        signed = [one for one in (fleets.read_card(each, known.keys) for each in octets) if one.card.public_key in keys]
+    except FleetError as error:
+        raise TrustStoreError(str(error)) from error
+    found = [one for one in signed if known.memberships[one.fleet].of(one.card) and _renews(known, one)]
+    for one in sorted(found, key=lambda each: each.since):
+        join(directory, known.memberships[one.fleet].fleet, fleets.card_text(one), own)
+    return bool(found)
+
+
+def _renews(known: Joined, signed: SignedCard) -> bool:
+    """Return whether this node has no signed card of that fleet and key, or an older one."""
+    before = known.memberships[signed.fleet].of(signed.card)
+    return before is None or before.since < signed.since
 
 
 def leave(directory: Path, name: str) -> None:
