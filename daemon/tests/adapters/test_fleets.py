@@ -89,7 +89,7 @@ def test_a_new_node_is_admitted_together_with_its_first_peer(directory: Path) ->
 def own_networks(directory: Path) -> tuple[int, list[str]] | None:
     """Return since when this node's own card is signed, and its networks."""
     signed = store.read(directory).memberships[FLEET.public_key].of(OWN)
-    return signed and (signed.since, [str(one) for one in signed.card.networks])
+    return (signed.since, [str(one) for one in signed.card.networks]) if signed else None
 
 
 @pytest.mark.parametrize("by", ["exchange", "approval"])
