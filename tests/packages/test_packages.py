@@ -322,7 +322,7 @@ def _check_scripts(root: Root) -> None:
         name: " ".join(re.findall(r"deb-systemd-invoke try-restart ([^\n]*) >", text)).replace("'", "").split()
         for name, text in restarted.items()
     }
-    ours = ["meshsec-names.service", "meshsec-page.service", "meshsecd.service"]
+    ours = ["meshsec-dns-sd.service", "meshsec-names.service", "meshsec-page.service", "meshsecd.service"]
     assert services == dict(zip(PACKAGES, (ours, ["olsrv2d.service"], ["overlayd.service"]), strict=True))
     assert "deb-systemd-invoke start meshsec-names.service meshsec-page.service" in restarted["meshsec"]
     assert not list(scripts.glob("meshsec*.preinst"))
