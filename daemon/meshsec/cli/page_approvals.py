@@ -45,7 +45,14 @@ def serve(client: Client, signer: str, directory: Path, key: Ed25519PrivateKey) 
 
 
 def _signed(card: Card, directory: Path, load: Callable[[], Ed25519PrivateKey]) -> Said:
+    """Return the signed card, or why it is not signed: meshsecd asks for cards without networks, and others are none.
+
+    A person decides about networks (ADR 0062), whom this command does not ask.
+    """
     wanted = {"card": cards.render(card)}
+    if card.networks:
+        asked = ", ".join(map(str, card.networks))
+        return wanted | {"refusal": f"the card asks to speak for {asked}: `meshsec fleet approve` asks whether it may"}
     try:
         return wanted | {"signed": fleets.card_text(options.sign(directory, load, card))}
     except (click.ClickException, fleet_key.FleetKeyError) as error:

@@ -106,9 +106,12 @@ class Feed:
         """Return whether nobody on the way reads what a browser at this address sends."""
         return document.is_protected(self._document, address)
 
-    def is_own_client(self, address: str) -> bool:
-        """Return whether a client of this node itself has an address."""
-        return document.is_own_client(self._document, address)
+    async def is_own_client(self, address: str) -> bool:
+        """Return whether a client of this node itself has an address now. Raises AbsentError and ControlError.
+
+        The document's clients may be old, and somebody else may have come to the address.
+        """
+        return document.is_own_client(await self.ask("clients", {}), address)
 
     def is_behind(self, address: str) -> bool:
         """Return whether a browser at this address is in a network behind this node or behind a peer."""

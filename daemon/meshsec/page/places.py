@@ -53,17 +53,33 @@ class Places:
         ]
 
     async def of(self, request: Request) -> Mapping[str, Any] | None:
-        """Return where nodes are; None where who asks may not see it. Raises AbsentError and ControlError."""
+        """Return where nodes are; None where who asks may not see it.
+
+        Raises AbsentError, ControlError and RefusedError.
+        """
+        session = self._session_of(request)
+        return None if session is None else await self._judged("positions", session)
+
+    async def may_see(self, request: Request) -> bool:
+        """Return whether who asks may see where nodes are. Raises AbsentError, ControlError and RefusedError."""
+        session = self._session_of(request)
+        return session == "" or (session is not None and await self._judged("session", session) is not None)
+
+    def _session_of(self, request: Request) -> str | None:
+        """Return the session that must hold; empty for this machine, None for who sees nothing. Raises RefusedError."""
         host = request.client.host if request.client else ""
-        if connection.is_own(host):
-            return await self._feed.ask("positions", {})
+        is_own = connection.is_own(host)
         scheme, _, session = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not session or not self._is_from_peer(request):
+        if not is_own and (scheme.lower() != "bearer" or not session or not self._is_from_peer(request)):
             return None
-        if not self._pace.admits(host, asyncio.get_running_loop().time(), own=False):
+        if not self._pace.admits(host, asyncio.get_running_loop().time(), own=is_own):
             raise RefusedError(429, "too_often", "too much was asked; try again in a few seconds")
+        return "" if is_own else session
+
+    async def _judged(self, method: str, session: str) -> Mapping[str, Any] | None:
+        """Return what meshsecd answers for a session; None where it does not hold."""
         try:
-            return await self._feed.ask("positions", {"session": session})
+            return await self._feed.ask(method, {"session": session} if session else {})
         except ControlError as error:
             if error.code == "not_logged_in":
                 return None
@@ -83,7 +99,7 @@ class Places:
         return _compressed(request, json.dumps(shown, separators=(",", ":")).encode())
 
     async def _map(self, request: Request) -> Response:
-        if await self.of(request) is None:
+        if not await self.may_see(request):
             raise RefusedError(403, "not_logged_in", "only this machine and who is logged in see the map")
         asked = _RANGE.fullmatch(request.headers.get("range", ""))
         first, last = (int(asked[1]), int(asked[2])) if asked else (0, -1)

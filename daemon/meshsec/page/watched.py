@@ -4,10 +4,10 @@ All who ask within a few seconds get the same answer, so that meshsecd has no mo
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -58,15 +58,16 @@ class Watched:
 
     async def _meshviewer(self, request: Request) -> Response:
         """Answer with the positions for those who may see them, and else without."""
-        places = await self._places.of(request)
-        kept = await self._made("meshviewer", self._answers)
-        answers = json.loads(kept) | ({} if places is None else {"positions": places})
-        content = netjson.encoded(meshviewer.meshviewer(answers, meshsec.__version__, time.time()))
+        if await self._places.may_see(request):
+            content = await self._made("meshviewer with positions", partial(self._mesh, "positions"))
+        else:
+            content = await self._made("meshviewer", self._mesh)
         return Response(content, headers={"Content-Type": _NETJSON, "Cache-Control": "no-store"})
 
-    async def _answers(self) -> bytes:
-        """Return what meshviewer's document is made of. Raises AbsentError and ControlError."""
-        return netjson.encoded({method: await self._feed.ask(method, {}) for method in meshviewer.METHODS})
+    async def _mesh(self, *more: str) -> bytes:
+        """Return meshviewer's document, made of the answers to these methods, too. Raises AbsentError, ControlError."""
+        answers = {method: await self._feed.ask(method, {}) for method in (*meshviewer.METHODS, *more)}
+        return netjson.encoded(meshviewer.meshviewer(answers, meshsec.__version__, time.time()))
 
     async def _made(self, name: str, make: Callable[[], Awaitable[bytes]]) -> bytes:
         """Return a document that is not too old. Raises what ``make`` raises."""

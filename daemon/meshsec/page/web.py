@@ -96,8 +96,8 @@ class Web:
             return False
         return self._feed.is_behind(address) or any(within(address, network) for network in self._clients)
 
-    def _may_log_in(self, address: str) -> bool:
-        return self._feed.is_protected(address) or (self._clients_log_in and self._feed.is_own_client(address))
+    async def _may_log_in(self, address: str) -> bool:
+        return self._feed.is_protected(address) or (self._clients_log_in and await self._feed.is_own_client(address))
 
     async def _asset(self, asset: Asset, request: Request) -> Response:
         headers = {"ETag": asset.etag, "Cache-Control": "no-cache"}
@@ -157,7 +157,7 @@ class Web:
     async def _body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON object that a request carries. Raises RefusedError."""
         _admit(self._changing, request)
-        if request.client is None or not self._may_log_in(request.client.host):
+        if request.client is None or not await self._may_log_in(request.client.host):
             message = "from here the page only shows: no SA protects the packets on their whole way"
             raise RefusedError(403, "read_only", message)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":

@@ -26,10 +26,12 @@ export function WorldMap({ graph, own }: { graph: Graph; own: string }) {
 function Shown({ places, graph, own }: { places: Places; graph: Graph; own: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [drawing, setDrawing] = useState<Drawing>();
+  const [problem, setProblem] = useState("");
   const { positions, map } = places;
   useEffect(() => {
     if (!canvas.current) return undefined;
-    const made = new Drawing(canvas.current, map);
+    setProblem("");
+    const made = new Drawing(canvas.current, map, setProblem);
     setDrawing(made);
     return () => made.close();
   }, [map]);
@@ -48,6 +50,7 @@ function Shown({ places, graph, own }: { places: Places; graph: Graph; own: stri
           Show all on the map
         </button>
       </div>
+      {problem && <p class="bad">The map has no images: {problem}</p>}
       <canvas ref={canvas} role="img" aria-label={`${positions.length} nodes on the map, ${away} of them out of reach; the table has their places`} />
       <Table caption="Positions" columns={["Node", "Latitude", "Longitude", "Altitude", "Within", "Seen"]}>
         {positions.map((place) => (
@@ -93,8 +96,9 @@ class Drawing {
   constructor(
     private readonly canvas: HTMLCanvasElement,
     hasMap: boolean,
+    failed: (problem: string) => void,
   ) {
-    this.tiles = hasMap ? new Tiles(() => this.redraw()) : undefined;
+    this.tiles = hasMap ? new Tiles(() => this.redraw(), failed) : undefined;
     this.zooming = zoom<HTMLCanvasElement, unknown>()
       .scaleExtent([1 / UNIT, 2 ** 10])
       .filter((event: Event) => !(event instanceof WheelEvent) || event.ctrlKey)

@@ -5,28 +5,29 @@ import { authority } from "./login";
 
 /** Images that are kept; a large screen shows about forty. */
 const KEPT = 160;
+/** Time after which an image that could not be fetched is fetched again. */
+const AGAIN_MS = 5000;
 /** The kinds that are images: PNG, JPEG, WebP, AVIF (PMTiles version 3). */
 const IMAGES = new Set([2, 3, 4, 5]);
 
 export class Tiles {
-  /** Why there are no images; empty while there are. */
-  problem = "";
   private range?: [number, number];
   private readonly images = new Map<string, ImageBitmap | null>();
   private readonly file: PMTiles;
 
-  constructor(private readonly loaded: () => void) {
+  /** `loaded` is called when there is more to draw, `failed` with the reason why there are no images. */
+  constructor(
+    private readonly loaded: () => void,
+    private readonly failed: (problem: string) => void,
+  ) {
     this.file = new PMTiles(new FetchSource(`${location.origin}/map.pmtiles`, new Headers(authority())));
     this.file.getHeader().then(
       (header) => {
         if (IMAGES.has(header.tileType)) this.range = [header.minZoom, header.maxZoom];
-        else this.problem = "the map's file has no images";
+        else this.failed("the map's file has no images");
         this.loaded();
       },
-      (error: unknown) => {
-        this.problem = String(error);
-        this.loaded();
-      },
+      (error: unknown) => this.failed(String(error)),
     );
   }
 
@@ -56,7 +57,8 @@ export class Tiles {
       if (tile) this.keep(key, await createImageBitmap(new Blob([tile.data])));
       this.loaded();
     } catch {
-      // What cannot be fetched or is no image stays a part of the grid.
+      // It is a part of the grid until it is fetched again, when the map is drawn after a while.
+      setTimeout(() => this.images.get(key) === null && this.images.delete(key), AGAIN_MS);
     }
   }
 

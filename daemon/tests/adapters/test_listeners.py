@@ -1,10 +1,16 @@
 """meshsecd holds the page's ports: while a page restarts, and no longer than a login is worth something."""
 
 import asyncio
+import errno
+import grp
+import logging
+import os
 import socket
+import stat
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,6 +177,47 @@ def test_what_does_not_listen_is_not_held(tmp_path: Path, monkeypatch: pytest.Mo
             assert held.keeper.places == frozenset()
         for one in (unbound, datagrams, *pair, good, local):
             one.close()
+
+    run(tmp_path, scenario)
+
+
+def test_only_the_pages_own_group_gets_the_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accounts that may look are in another group, and would catch a login by accepting beside the page."""
+    given: list[tuple[str, int]] = []
+    monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_gid={"meshsec-page-port": 4711}[name]))
+    monkeypatch.setattr(os, "chown", lambda path, _user, group: given.append((path.name, group)))
+
+    async def scenario(held: Held) -> None:
+        assert stat.S_IMODE(held.path.stat().st_mode) == 0o660
+        await asyncio.sleep(0)
+
+    run(tmp_path, scenario)
+    assert given == [("page.sock", 4711)]
+
+
+def test_it_goes_on_once_it_can_accept_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listeners, "RETRY_SECONDS", 0.05)
+
+    async def scenario(held: Held) -> None:
+        loop = asyncio.get_running_loop()
+        accept, failures = loop.sock_accept, [OSError(errno.EMFILE, "Too many open files")] * 2
+
+        async def failing(listener: socket.socket) -> Any:
+            if failures:
+                raise failures.pop()
+            return await accept(listener)
+
+        await asyncio.sleep(0)
+        held.keeper.close()
+        monkeypatch.setattr(loop, "sock_accept", failing)
+        held.keeper = Keeper(held.path, lambda: None)
+        with caplog.at_level(logging.WARNING):
+            held.keeper.start()
+            async with held.page(listening()):
+                pass
+        assert caplog.text.count("Too many open files") == 2
 
     run(tmp_path, scenario)
 

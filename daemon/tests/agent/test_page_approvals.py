@@ -34,6 +34,8 @@ class Node:
         self.told: list[tuple[str, Mapping[str, Any]]] = []
         self.refusals: dict[str, str] = {}
         """By method."""
+        self.approving = 0.0
+        """Seconds that `join_approve` takes."""
         self.now = 0.0
         self.page = PageRequests(self.answer, lambda: self.now, lambda: {("::1", 8269)})
 
@@ -43,6 +45,8 @@ class Node:
         if method == "join_requests":
             asking = ((RESCUE, BOAT), (RESCUE, HOUSE), (OTHER, FOREIGN))
             return {"requests": [_request(fleet, card) for fleet, card in asking]}
+        if method == "join_approve":
+            await asyncio.sleep(self.approving)
         self.told.append((method, params))
         return {"address": "fc00::1"}
 
@@ -218,6 +222,34 @@ def test_the_command_ends_when_nobody_logs_in(monkeypatch: pytest.MonkeyPatch) -
         assert not (await node.wanted(signer))["ended"]
         node.now += 1
         assert (await node.wanted(signer))["ended"]
+
+    run(work, monkeypatch)
+
+
+def test_what_is_signed_in_time_is_approved_however_long_meshsecd_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(node: Node) -> None:
+        node.approving = 2 * page_approvals.SIGN_SECONDS
+        signer, session = await node.command()
+        approved, said = await asyncio.gather(node.approve(session), node.sign(signer))
+        assert approved == {"address": "fc00::1"}
+        assert said["failure"] == ""
+
+    assert [method for method, _ in run(work, monkeypatch).told] == ["join_check", "join_approve"]
+
+
+def test_a_command_that_ends_while_its_signature_is_carried_out_keeps_no_browser_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work(node: Node) -> None:
+        node.approving = 60.0
+        signer, session = await node.command()
+        waiting = asyncio.create_task(node.approve(session))
+        card = str((await node.wanted(signer))["card"])
+        signing = asyncio.create_task(node.wanted(signer, card=card, signed="x"))
+        await asyncio.sleep(0.01)
+        signing.cancel()
+        with pytest.raises(ControlError, match="it is not known whether"):
+            await waiting
 
     run(work, monkeypatch)
 

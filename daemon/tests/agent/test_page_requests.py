@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from ipaddress import ip_network
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -195,11 +196,12 @@ def test_positions_are_for_a_session_that_holds_and_looking_does_not_prolong_it(
     session = node.log_in()
     for node.now in (0.0, SESSION_SECONDS / 2, SESSION_SECONDS - 1):
         assert node.look("positions", session=session) == {"answer": "positions"}
+        assert node.look("session", session=session) == {}
     asked = list(node.asked)
     node.now = SESSION_SECONDS
-    for bad in (session, "", "x", 5, None):
+    for bad, method in product((session, "", "x", 5, None), ("positions", "session")):
         with pytest.raises(ControlError) as refused:
-            node.look("positions", session=bad)
+            node.look(method, session=bad)
         assert refused.value.code in {"not_logged_in", "bad_params"}
     assert node.asked == asked
     node.look("positions", node="other")

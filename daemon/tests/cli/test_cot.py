@@ -122,6 +122,32 @@ def test_a_trust_that_ends_ends_the_way(
     assert "neither this machine's nor a trusted peer's" in result.output
 
 
+def test_an_interface_that_becomes_the_meshs_gets_nothing_any_more(
+    meshsec: Meshsec, daemon: Placed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(CotSender, "__init__", lambda _sender, found: sent.append(found.interface))
+    monkeypatch.setattr(CotSender, "__exit__", lambda *_: None)
+    monkeypatch.setattr(CotSender, "send", lambda *_: None)
+    (tmp_path / "net/ap0").mkdir(parents=True)
+    monkeypatch.setattr("meshsec.adapters.sockets.cot_sender._NET", tmp_path / "net")
+    config = tmp_path / "a/meshsec.toml"
+    good = config.read_text()
+    contents = iter((good.replace('["mesh0"', '["ap0"'), "[routing", good))
+
+    def pause(_seconds: float) -> None:
+        content = next(contents, None)
+        if content is None:
+            raise KeyboardInterrupt
+        config.write_text(content)
+
+    monkeypatch.setattr("meshsec.cli.cot_sending.time.sleep", pause)
+    result = meshsec("monitor", "cot", "--send", "udp://239.2.3.1:6969", "--interface", "ap0")
+    assert sent == ["ap0", "ap0"], "at first, and when it is none of the mesh's again"
+    assert "ap0 leads into the mesh (ap0)" in result.output
+    assert "meshsec.toml" in result.output, "a configuration that cannot be read keeps all back"
+
+
 def test_the_mesh_for_meshviewer_has_the_places(meshsec: Meshsec, daemon: Placed) -> None:
     found = json.loads(meshsec("monitor", "meshviewer").stdout)
     assert {one["hostname"] for one in found["nodes"]} >= {"n1", "n2"}

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +91,9 @@ def asked(meshsec: Meshsec, tmp_path: Path, wanting: Wanting) -> Iterator[list[s
     thread.join(10)
 
 
-def _card(name: str, number: int) -> Card:
+def _card(name: str, number: int, *networks: str) -> Card:
     seeds = (number.to_bytes(4, "big") + counter.to_bytes(28, "big") for counter in range(100_000))
-    return make_card(name, public_key_of(generate(lambda: next(seeds))))
+    return make_card(name, public_key_of(generate(lambda: next(seeds))), networks=map(ip_network, networks))
 
 
 BRAVO, BOAT = _card("bravo", 1), _card("boat", 2)
@@ -139,6 +140,17 @@ def test_a_revoked_key_is_not_signed_and_what_meshsecd_refuses_is_said(
     assert "bravo is not approved: that key is revoked" in result.stdout
     wanting.cards, wanting.failure = [BOAT], "has the name of another node"
     assert "boat is not approved: has the name of another node" in meshsec("page", "login", "--approve", *at).stdout
+
+
+def test_a_card_with_networks_is_not_signed_whoever_wants_it(
+    meshsec: Meshsec, asked: list[str], wanting: Wanting, tmp_path: Path
+) -> None:
+    wanting.cards = [_card("house", 3, "0.0.0.0/0"), BOAT]
+    result = meshsec("page", "login", "--approve", *office(meshsec, tmp_path))
+    assert [one.get("refusal", "")[:40] for one in wanting.said] == ["the card asks to speak for 0.0.0.0/0: `m", ""]
+    assert "signed" not in wanting.said[0]
+    assert "house is not approved: the card asks to speak for 0.0.0.0/0" in result.stdout
+    assert "boat is a member" in result.stdout
 
 
 def test_one_command_signs_a_bounded_number_of_nodes(

@@ -48,8 +48,10 @@ class Meshsecd:
             return {"name": "boat"}
         if method == "positions" and params.get("session", "good") != "good":
             raise ControlError("not_logged_in", "for the test")
-        if method in {"login", "change"}:
-            raise ControlError("not_logged_in" if method == "change" else "refused", "for the test")
+        if method == "session" and params["session"] == "good":
+            return {}
+        if method in {"login", "change", "session"}:
+            raise ControlError("refused" if method == "login" else "not_logged_in", "for the test")
         if isinstance(self.answers[method], ControlError):
             raise self.answers[method]
         return copy.deepcopy(self.answers[method])

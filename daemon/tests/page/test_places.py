@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from meshsec.adapters.sockets.control import ControlError
-from meshsec.page import connection, places
+from meshsec.core.monitoring import meshviewer
+from meshsec.page import connection, places, watched
 from page.served import TILES, Served, serve
 from page.test_web import assert_confined
 
@@ -103,7 +104,7 @@ def test_who_is_elsewhere_cannot_keep_meshsecd_busy(
     serve(tmp_path, scenario)
 
 
-def test_meshviewer_has_places_for_those_who_may_see_them(tmp_path: Path) -> None:
+def test_meshviewer_has_places_for_those_who_may_see_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         placed(served)
         viewed: Any = json.loads((await served.ask("/meshviewer.json", accept_encoding="")).body)
@@ -111,7 +112,57 @@ def test_meshviewer_has_places_for_those_who_may_see_them(tmp_path: Path) -> Non
             {"latitude": 47.0, "longitude": 11.0}
         ]
         await served.control.close()
+        monkeypatch.setattr(watched, "KEPT_SECONDS", 0.0)
         assert (await served.ask("/meshviewer.json")).status == 503
+
+    serve(tmp_path, scenario)
+
+
+def test_this_machine_has_a_pace_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "_PACE", (0.001, 2))
+
+    async def scenario(served: Served) -> None:
+        assert [(await served.ask("/api/positions")).status for _ in range(3)] == [200, 200, 429]
+        monkeypatch.setattr(connection, "is_own", lambda _address: False)
+        await served.document()
+        assert (await served.ask("/api/positions", authorization="Bearer good")).status == 200
+
+    serve(tmp_path, scenario)
+
+
+def test_a_part_of_the_map_makes_meshsecd_judge_the_login_and_list_nothing(tmp_path: Path, elsewhere: None) -> None:
+    async def scenario(served: Served) -> None:
+        (tmp_path / TILES).write_bytes(MAP)
+        await served.document()
+        for session, status in (("good", 206), ("bad", 403)):
+            asked = await served.ask("/map.pmtiles", range="bytes=0-7", authorization=f"Bearer {session}")
+            assert asked.status == status
+        methods = [method for method, _ in served.meshsecd.asked]
+        assert (methods.count("session"), methods.count("positions")) == (2, 0)
+
+    serve(tmp_path, scenario)
+
+
+def test_a_mesh_for_meshviewer_is_made_once_in_a_while_for_each_of_the_two_kinds_of_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[bool] = []
+    make = meshviewer.meshviewer
+
+    def counted(answers: Any, version: str, now: float) -> Any:
+        made.append("positions" in answers)
+        return make(answers, version, now)
+
+    monkeypatch.setattr(meshviewer, "meshviewer", counted)
+
+    async def scenario(served: Served) -> None:
+        placed(served)
+        await served.document()
+        for is_own in (True, False, True, False):
+            monkeypatch.setattr(connection, "is_own", lambda _address, own=is_own: own)
+            found = await served.ask("/meshviewer.json", accept_encoding="")
+            assert (b"location" in found.body) == is_own
+        assert made == [True, False]
 
     serve(tmp_path, scenario)
 

@@ -281,6 +281,23 @@ def test_a_client_logs_in_where_the_configuration_allows_it_and_he_is_at_this_no
     serve(tmp_path, scenario, clients=[ip_network("127.0.0.0/30")], clients_log_in=allowed)
 
 
+def test_a_client_that_has_gone_cannot_log_in_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has its address now may be elsewhere; the page's document would know 15 s later, or not at all."""
+    monkeypatch.setattr(document, "is_protected", lambda _, address: address != "127.0.0.1")
+
+    async def scenario(served: Served) -> None:
+        client = {"mac": "02:00:00:00:00:01", "addresses": ["127.0.0.1"], "here": True, "node": None}
+        for clients, status in (([client], 200), ([client | {"here": False}], 403), ([client], 200), ([], 403)):
+            served.meshsecd.answers["clients"]["clients"] = clients
+            assert (await served.ask("/api/login", method="POST", body={"token": "good"})).status == status
+            changed = await served.ask("/api/change", method="POST", body={}, authorization="Bearer good")
+            assert changed.status == status
+        await served.control.close()
+        assert (await served.ask("/api/login", method="POST", body={"token": "good"})).status == 503
+
+    serve(tmp_path, scenario, clients=[ip_network("127.0.0.0/30")], clients_log_in=True)
+
+
 def test_who_is_neither_a_client_nor_behind_a_node_sees_nothing_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,13 +7,17 @@ them when the page's process has been away for a while, and says so, because the
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
-from meshsec.adapters.sockets.control import VIEW_GROUP, give_to_group
+from meshsec.adapters.sockets.control import give_to_group
 
+GROUP = "meshsec-page-port"
+"""The group that may use the socket, if it exists. It has no account but the page's process: whoever gets the sockets
+could accept a browser's connection in the page's place, and so catch a login."""
 MOST = 64
 """Sockets of one page: three or four, and one for each access network."""
 AWAY_SECONDS = 60.0
@@ -23,7 +27,10 @@ GIVE_SECONDS = 5.0
 START_SECONDS = 2.0
 """Time for which the page's process waits, at its start, for what its predecessor has left."""
 RETRY_SECONDS = 1.0
+"""Time after which what has failed is tried again."""
 _HELLO = b"listeners"
+
+_log = logging.getLogger(__name__)
 
 Place = tuple[str, int]
 """An address, in its usual form, and a TCP port."""
@@ -53,7 +60,7 @@ class Keeper:
             listener.setblocking(False)
             self._path.unlink(missing_ok=True)
             listener.bind(str(self._path))
-            give_to_group(self._path, VIEW_GROUP)
+            give_to_group(self._path, GROUP)
             listener.listen()
         except OSError:
             listener.close()
@@ -72,7 +79,12 @@ class Keeper:
     async def _serve(self, listener: socket.socket) -> None:
         with listener:
             while True:
-                connection, _ = await self._loop.sock_accept(listener)
+                try:
+                    connection, _ = await self._loop.sock_accept(listener)
+                except OSError as error:  # such as EMFILE: the page waits meanwhile
+                    _log.warning("%s: %s", self._path, error)
+                    await asyncio.sleep(RETRY_SECONDS)
+                    continue
                 if self._giver:
                     self._giver.cancel()  # A new page takes the place of one that ends.
                 self._giver = self._loop.create_task(self._follow(connection))

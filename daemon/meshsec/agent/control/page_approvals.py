@@ -55,6 +55,8 @@ class Approval:
 
     card: str
     said: asyncio.Future[Mapping[str, Any]]
+    signed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the command has answered, so that meshsecd may take its time to carry it out."""
 
 
 class PageApprovals:
@@ -102,7 +104,8 @@ class PageApprovals:
             signer.wanted.put_nowait(card)
             try:
                 async with asyncio.timeout(SIGN_SECONDS):
-                    return await approval.said
+                    await approval.signed.wait()
+                return await approval.said
             except TimeoutError:
                 raise ControlError("refused", _gone()) from None
             finally:
@@ -149,22 +152,30 @@ class PageApprovals:
         signer.asked_at = self._clock()
         if "card" not in params:
             return ""
-        approval, refusal = signer.approval, params.get("refusal")
-        if approval is None or approval.card != params["card"] or approval.said.done():
+        approval = signer.approval
+        if approval is None or approval.card != params["card"] or approval.signed.is_set():
             return "it was signed too late, and not carried out"
-        if refusal:
-            approval.said.set_exception(ControlError("refused", str(refusal)))
-            return str(refusal)
+        approval.signed.set()
+        failure = ControlError("failed", "it is not known whether the node is a member now; look at the peers")
         try:
-            found = await self._answer("join_approve", {"signed": text(params, "signed")})
-        except ControlError as error:
+            found = await self._carried_out(params)
             if not approval.said.done():
-                approval.said.set_exception(error)
+                approval.said.set_result(found)
+        except ControlError as error:
+            failure = error
             return str(error)
-        _log.info("the page: a login has approved the node %s", found["address"])
-        if not approval.said.done():
-            approval.said.set_result(found)
+        finally:
+            if not approval.said.done():
+                approval.said.set_exception(failure)
         return ""
+
+    async def _carried_out(self, params: Params) -> Mapping[str, Any]:
+        """Approve what was signed. Raises ControlError, also where the command has refused to sign."""
+        if refusal := params.get("refusal"):
+            raise ControlError("refused", str(refusal))
+        found = await self._answer("join_approve", {"signed": text(params, "signed")})
+        _log.info("the page: a login has approved the node %s", found["address"])
+        return found
 
 
 def _parsed(card: str) -> Card:

@@ -50,6 +50,7 @@ class PageRequests:
             "logout": self._logout,
             "change": self._change,
             "positions": self._positions,
+            "session": self._session,
         }
 
     async def answer(self, method: str, params: Params) -> Mapping[str, Any]:
@@ -101,9 +102,15 @@ class PageRequests:
 
     async def _positions(self, params: Params) -> Mapping[str, Any]:
         """Answer for a browser on this machine, or with ``session`` for one that must be logged in (ADR 0076)."""
-        if "session" in params and not self._logins.is_held(text(params, "session"), self._clock()):
-            raise ControlError("not_logged_in", "only this machine and who is logged in see positions")
+        if "session" in params:
+            await self._session(params)
         return await self._answer("positions", {})
+
+    async def _session(self, params: Params) -> Mapping[str, Any]:
+        """Answer whether a session holds, for what the page's process shows only to who is logged in: the map."""
+        if not self._logins.is_held(text(params, "session"), self._clock()):
+            raise ControlError("not_logged_in", "only this machine and who is logged in see positions and the map")
+        return {}
 
     async def _change(self, params: Params) -> Mapping[str, Any]:
         session = text(params, "session")

@@ -45,7 +45,7 @@ class Topic(Protocol):
         """Forget what must not be kept of peers that are not reached any more."""
 
     def returned(self, peers: Peers) -> None:
-        """Take that a route to peers with a channel has come back; those who have not answered are asked anyway."""
+        """React to routes to peers that have come back."""
 
 
 class PeerTalk:

@@ -21,12 +21,15 @@ def meshviewer(answers: Mapping[str, View], version: str, now: float) -> dict[st
     """Return the document. ``now``: seconds of the wall clock. Places are in it where there is an answer about them."""
     status = answers["status"]
     found = graph(status, answers["topology"])
-    ids = {key: _id(_ends(status)[key]["address"] if key in _ends(status) else key) for key in found["nodes"]}
+    ends = {one["name"]: one for one in (status["node"], *status["peers"])}
+    ids = {key: _id(ends[key]["address"] if key in ends else key) for key in found["nodes"]}
+    gateways = _gateways(status)
     places = {one["node"]: one for one in answers.get("positions", {"positions": ()})["positions"]}
     clients = _clients(answers["clients"], status["node"]["name"])
     nodes = []
     for key, kind in found["nodes"].items():
-        node = _node(key, ids[key], kind, status, now)
+        one = ends.get(key, {"address": key, "ipv4": None})
+        node = _node(key, ids[key], kind, one, now) | {"is_gateway": key in gateways}
         node["clients"] = node["clients_other"] = clients[key]
         if kind == SELF:
             node["firmware"] = {"base": "meshsec", "release": version}
@@ -36,12 +39,7 @@ def meshviewer(answers: Mapping[str, View], version: str, now: float) -> dict[st
     return {"timestamp": _time(now), "nodes": nodes, "links": list(_links(found["edges"], ids))}
 
 
-def _ends(status: View) -> dict[str, View]:
-    return {one["name"]: one for one in (status["node"], *status["peers"])}
-
-
-def _node(key: str, node_id: str, kind: str, status: View, now: float) -> dict[str, Any]:
-    one = _ends(status).get(key, {"address": key, "ipv4": None})
+def _node(key: str, node_id: str, kind: str, one: View, now: float) -> dict[str, Any]:
     since = now - one.get("since", 0.0)
     online = kind in {SELF, STRANGER} or one["hops"] is not None
     return {
@@ -53,7 +51,6 @@ def _node(key: str, node_id: str, kind: str, status: View, now: float) -> dict[s
         "lastseen": _time(now if online else since),
         "uptime": _time(since),
         "is_online": online,
-        "is_gateway": _is_gateway(key, kind, status),
         "clients_wifi24": 0,
         "clients_wifi5": 0,
         "nproc": 0,
@@ -64,11 +61,11 @@ def _node(key: str, node_id: str, kind: str, status: View, now: float) -> dict[s
     }
 
 
-def _is_gateway(key: str, kind: str, status: View) -> bool:
-    if kind == SELF:
-        return bool(status["gateway"]["offers"])
+def _gateways(status: View) -> set[str]:
+    """Return the names of the nodes that offer a way out."""
+    own = [status["node"]["name"]] if status["gateway"]["offers"] else []
     ways_out = (one for one in status["networks"] if ip_network(one["network"]).prefixlen == 0)
-    return any(key in one["announced_by"] for one in ways_out)
+    return {*own, *(name for one in ways_out for name in one["announced_by"])}
 
 
 def _clients(clients: View, own: str) -> Counter[str]:

@@ -82,10 +82,12 @@ def is_protected(shown: View, address: str) -> bool:
     return ip_address(address).is_loopback or address in known
 
 
-def is_own_client(shown: View, address: str) -> bool:
-    """Return whether a client of this node has an address, and not one of another access node's."""
-    clients = shown.get("clients", {}).get("clients", ())
-    return any(one["here"] and address in one["addresses"] for one in clients)
+def is_own_client(clients: View, address: str) -> bool:
+    """Return whether a client of this node has an address, and not one of another access node's.
+
+    ``clients``: meshsecd's answer about them.
+    """
+    return any(one["here"] and address in one["addresses"] for one in clients["clients"])
 
 
 def is_behind(shown: View, address: str) -> bool:
