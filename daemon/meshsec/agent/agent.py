@@ -101,7 +101,7 @@ def _offered(start: Start) -> Card:
         chosen = gateway_store.load(Path(start.settings.paths.gateway))
         return offering(start.card, start.settings, chosen)
     except (IdentityError, GatewayStoreError) as error:
-        _log.info("requests to join ask for no network: %s", error)
+        _log.debug("requests to join ask for no network: %s", error)
         return start.card
 
 
@@ -126,7 +126,7 @@ class Agent:
         self.port = ClearPort(endpoint(card, backend), self.driver.rules_in_force)
         self.twins = TwinsSide(self.port, keys, engine.known)
         asking = endpoint(card, backend), keys, engine.known.routes, self.port, self._spawn
-        self.joining = JoiningSide(JoiningSurroundings(card, _offered(start), *asking), self.trust)
+        self.joining = JoiningSide(JoiningSurroundings(card, partial(_offered, start), *asking), self.trust)
         outside = Outside(
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
         )

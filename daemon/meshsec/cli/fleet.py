@@ -153,7 +153,9 @@ def take(app: App, text: tuple[str, ...]) -> None:
     newer = sum(store.take_list(app.peers_directory, one) for one in lists)
     for one in notes:
         store.take_list(app.peers_directory, one)
-    new = store.take_members(app.peers_directory, members, app.card) if members else 0
+    own = [app.card, *filter(None, [app.next_card])] if members else []
+    new = int(store.take_own(app.peers_directory, members, own))
+    new += store.take_members(app.peers_directory, members, app.card) if members else 0
     reload(app)
     click.echo(f"new: {newer} of {len(lists)} trust lists, {new} of {len(members)} signed cards")
     for card in (fleets.read_card(one, keys).card for one in members):

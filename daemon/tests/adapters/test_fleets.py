@@ -1,5 +1,7 @@
 """Fleets in the trust store: their members are peers until the newest list revokes them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from ipaddress import IPv4Address, ip_network
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters.files import trust_store
-from meshsec.adapters.files.trust_store import TrustStoreError
+from meshsec.adapters.files.trust_store import TrustStoreError, place
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.core.channels import ipv4_claims
 from meshsec.core.trust import fleets, revocation_notes
@@ -107,6 +109,28 @@ def test_a_member_takes_its_own_card_when_it_is_signed_anew_and_never_an_older_o
     assert not save(OWN, 4), "it is older"
     assert save(OWN, 7)
     assert own_networks(directory) == (7, [])
+
+
+@pytest.mark.parametrize("by", ["exchange", "approval"])
+def test_a_fleet_that_was_left_meanwhile_is_not_joined_again(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """The operator leaves the fleet just before this node's turn to change the store comes."""
+    admit(directory, OWN, BOAT)
+    octets, locked = fleets.sign_card(KEY, OWN, 9).octets, place.locked
+    save = store.take_own if by == "exchange" else lambda path, own, keys: store.admit(path, own[0], [], keys)
+
+    @contextmanager
+    def late(path: Path) -> Iterator[None]:
+        monkeypatch.setattr(place, "locked", locked)
+        store.leave(path, "rescue")
+        with locked(path):
+            yield
+
+    monkeypatch.setattr(place, "locked", late)
+    with pytest.raises(TrustStoreError, match="joined: none"):
+        save(directory, [octets], [OWN])
+    assert not list(directory.glob("rescue.*"))
 
 
 def test_an_exchange_makes_no_member(directory: Path) -> None:

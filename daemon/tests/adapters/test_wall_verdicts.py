@@ -100,9 +100,10 @@ class Judge:
         """Check what the stranger sends by ``mesh0``, or the host behind the node by ``lan0``."""
         self._judge(verdicts, self.forger(device))
 
-    def forger(self, device: str) -> Callable[..., None]:
+    def forger(self, device: str, other: str = "") -> Callable[..., None]:
+        """Return what sends packets, on request from another hardware address."""
         space = self.between.stranger if device == "mesh0" else self.between.host
-        source, target = hardware(space, device), hardware(None, device)
+        source, target = other or hardware(space, device), hardware(None, device)
 
         def forge(frames: list[bytes]) -> None:
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
@@ -323,6 +324,16 @@ def test_requests_to_join_above_the_rate_are_dropped_whatever_the_policy(
     send(*[udp(f"fc07::{number:x}", OWN, JOIN_PORT, JOIN_PORT) for number in range(1, many)])
     wait_for(lambda: counted()[PASSED] >= OF_NEIGHBOUR, "a verdict on what comes through one neighbour")
     assert counted()[PASSED] < many / 2
+
+
+def test_a_flood_under_a_nodes_address_costs_that_node_nothing_through_another_neighbour(judge: Judge) -> None:
+    judge.apply(replace(SPEC, joins=True))
+    asked = udp(STRANGER, OWN, JOIN_PORT, JOIN_PORT)
+    judge.forger("mesh0")(*[asked] * 2000)
+    wait_for(lambda: counted()[PASSED] >= OF_ONE, "a verdict on the flood")
+    before = counted()[PASSED]
+    judge.forger("mesh0", "02:00:00:00:00:77")(*[asked] * (OF_ONE - 5))
+    wait_for(lambda: counted()[PASSED] >= before + OF_ONE - 5, "a verdict on the node's own requests")
 
 
 def test_the_routers_group_and_port_pass_only_together(judge: Judge) -> None:

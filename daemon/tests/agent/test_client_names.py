@@ -266,6 +266,22 @@ def test_what_was_said_before_a_restart_counts_until_the_peer_says_something(pat
     on_node(path, after)
 
 
+def test_what_was_said_before_a_restart_is_forgotten_with_the_trust(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text("10.130.0.5 cam.n2.mesh\n10.130.0.6 lamp.n1.mesh\n")
+
+    async def work(node: Node) -> None:
+        await node.become("10.130.0.5 cam.n2.mesh")
+        node.side.follow([peer(3)])
+        await node.become()
+        node.side.follow([peer(2), peer(3)])
+        node.side.of_this_node((ClientName("light", (OTHER,)),))
+        await node.become("10.130.0.6 light.n1.mesh")
+        assert node.side.remembered(OTHER) == "lamp", "this node's own are kept"
+
+    on_node(path, work)
+
+
 def test_a_file_that_is_not_meshsecds_is_no_memory(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("10.130.0.5 cam.n2.mesh\n10.130.0.6 evil\n")

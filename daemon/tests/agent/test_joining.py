@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control.join_requests import JoinMethods
+from meshsec.agent.sides import joining as joining_side
 from meshsec.agent.sides import joining_view
 from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.joining import JoiningSide
@@ -29,7 +30,7 @@ from meshsec.core.trust.fleets import Fleet
 from meshsec.core.trust.identity import generate, make_card, public_key_of, raw_public_key
 from meshsec.core.trust.join_requests import ASK_AGAIN, ASK_GAP, CHECKS_BURST
 from meshsec.core.trust.joining import NO_COOKIE, Approval, Cookie, Found, Receipt, Search, Standing
-from meshsec.core.values.model import Card, Route
+from meshsec.core.values.model import Card, Network, Route
 from meshsec.core.values.routes import RouteTable
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes([1]) * 32)
@@ -72,6 +73,7 @@ class Member:
     """The side of a member, with a route to the new node."""
 
     def __init__(self, directory: Path) -> None:
+        self.networks: tuple[Network, ...] = NETWORKS
         self.routes = routes = RouteTable()
         routes.put(Route(IPv6Network(NEW.address), IPv6Address("fe80::2"), "mesh0", 2, 1))
         self.trust = Trust(directory, OWN, lambda _: None, self._anywhere)
@@ -79,7 +81,7 @@ class Member:
         self.spawned: list[asyncio.Future[None]] = []
         around = Around(
             OWN,
-            replace(OWN, networks=NETWORKS),
+            lambda: replace(OWN, networks=self.networks),
             OWN.address,
             Keys(directory / "node.key"),
             routes,
@@ -262,6 +264,69 @@ def test_a_fleet_is_joined_if_its_key_has_the_words_that_the_operator_said(tmp_p
     run(directory, work)
 
 
+OTHERS = [IPv6Address(f"fc00::{number:x}") for number in range(1, 4)]
+"""Nodes that answer, too, and prove nothing."""
+
+
+def answered(side: JoiningSide, cookie: bytes, *senders: IPv6Address) -> None:
+    """Ask nodes, each of which gives this cookie."""
+    for _ in senders:
+        side.asking.next(senders, 0.0)
+    assert all(side.asking.heard_cookie(one, cookie, 0.0) for one in senders)
+
+
+def test_answers_that_prove_nothing_keep_no_others_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all senders, each waits after such an answer, and their number is bounded."""
+    monkeypatch.setattr(joining_side, "_ADMIT_GAP", 1000.0)
+    monkeypatch.setattr(joining_side, "_ADMITTING_MAX", len(OTHERS) + 1)
+    store.join(tmp_path / "peers", FLEET, "", [OWN])
+    cookie, strange = bytes([7]) * 16, Ed25519PrivateKey.from_private_bytes(bytes([2]) * 32)
+
+    async def work(member: Member) -> None:
+        side = member.side
+
+        def approve(sender: IPv6Address, key: Ed25519PrivateKey) -> int:
+            own, other = (fleets.sign_card(key, card, 1).octets for card in (OWN, NEW))
+            side.heard(sender, joining.encode(Approval(cookie, own, other)))
+            return len(member.spawned)
+
+        answered(side, cookie, *OTHERS, NEW.address, OWN.address)
+        for number, sender in enumerate(OTHERS, 1):
+            assert approve(sender, strange) == number
+            assert approve(sender, KEY) == number, "it has to wait"
+        assert approve(NEW.address, KEY) == len(OTHERS) + 1
+        await asyncio.wait_for(member.spawned[-1], 10)
+        assert side.waiting() == []
+        assert approve(NEW.address, KEY) == len(OTHERS) + 2
+        assert approve(OWN.address, KEY) == len(OTHERS) + 2, "there are too many"
+        for one in member.spawned:
+            one.cancel()
+
+    run(tmp_path / "peers", work)
+
+
+def test_strangers_cannot_fill_the_log_with_a_fleet_that_cannot_be_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(joining_side, "_ADMIT_GAP", 0.0)
+    directory, cookie = tmp_path / "peers", bytes([7]) * 16
+    for name in ("rescue", "ships"):
+        store.join(directory, Fleet(name, make_card(name, public_key_of(_seed(len(name)))).public_key), "", [OWN])
+    store.seek(directory, WORDS)
+
+    async def work(member: Member) -> None:
+        answered(member.side, cookie, NEW.address)
+        for name in ("rescue", "ships", "rescue"):
+            member.side.heard(
+                NEW.address, joining.encode(Found(cookie, fleets.fleet_octets(replace(FLEET, name=name))))
+            )
+            await member.spawned[-1]
+        (warning,) = [one for one in caplog.records if one.levelname == "WARNING" and "has the words" in one.message]
+        assert "there is a fleet 'rescue' with another key" in warning.message
+
+    run(directory, work)
+
+
 def test_a_node_that_looks_for_a_fleet_says_so(tmp_path: Path) -> None:
     directory = tmp_path / "peers"
     directory.mkdir()
@@ -293,6 +358,9 @@ def test_a_node_with_the_fleets_key_approves_itself(tmp_path: Path) -> None:
         (shown,) = joining_view.requests(member.side)
         assert (shown["name"], shown["via"]) == ("own", None)
         assert shown["networks"] == [*map(str, NETWORKS)]
+        member.networks = NETWORKS[:1]
+        (shown,) = joining_view.requests(member.side)
+        assert shown["networks"] == [str(NETWORKS[0])], "the operator has chosen otherwise since the start"
         (standing,) = joining_view.standing(member.side)
         assert standing["words"] == shown["words"]
         (check,) = joining_view.checks(member.side)

@@ -246,6 +246,54 @@ def test_a_proof_is_forgotten_when_nothing_renews_it(
     play(scenario)
 
 
+def test_a_recorded_denial_renews_nothing(play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: the first denial, and that of a new question, count."""
+
+    async def scenario(mesh: Mesh) -> None:
+        claim = await mesh.copy.claim()
+        (question,) = mesh.heard(claim)
+        (denial,) = mesh.answered(mesh.one, question)
+        mesh.heard(denial)
+        assert mesh.is_doubled()
+        mesh.peer.side._proven.clear()
+        mesh.heard(denial)
+        assert not mesh.is_doubled(), "its question was answered before"
+        await asyncio.sleep(0.02)
+        (question,) = mesh.heard(claim)
+        (denial,) = mesh.answered(mesh.one, question)
+        monkeypatch.setattr(side, "ANSWER_WITHIN", -1.0)
+        mesh.heard(denial)
+        assert not mesh.is_doubled(), "it comes late"
+        monkeypatch.undo()
+        mesh.heard(denial)
+        assert mesh.is_doubled()
+
+    play(scenario)
+
+
+def test_a_copy_of_the_disk_denies_the_next_life(
+    play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy knows all lives that were on the disk, the present one, too."""
+
+    async def scenario(mesh: Mesh) -> None:
+        first = await mesh.one.claim()
+        mesh.copy.key.with_name(lives.NAME).write_bytes(mesh.one.key.with_name(lives.NAME).read_bytes())
+        mesh.one.side._claim(mesh.peer.card.address)
+        assert mesh.one.port.last() == first, "it is the same life"
+        (question,) = mesh.heard(first)
+        assert mesh.answered(mesh.copy, question) == []
+        monkeypatch.setattr(mesh.one.side, "_life_ends", 0.0)
+        mesh.one.side._claim(mesh.peer.card.address)
+        await asyncio.sleep(0.02)
+        (question,) = mesh.heard(mesh.one.port.last())
+        assert mesh.answered(mesh.one, question) == []
+        mesh.heard(*mesh.answered(mesh.copy, question))
+        assert mesh.is_doubled()
+
+    play(scenario)
+
+
 def test_messages_have_one_form(tmp_path: Path) -> None:
     key = Ed25519PrivateKey.generate()
     claim = twins.claim(key, IPv6Address("fc00::1"), bytes(range(16)))

@@ -4,11 +4,13 @@ import json
 from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
 from click.testing import Result
 
+from meshsec.cli import fleet_options
 from meshsec.core.trust import card as cards
 from meshsec.core.trust.identity import make_card
 
@@ -139,6 +141,25 @@ def test_a_fleet_is_made_joined_and_a_member_revoked(meshsec: Meshsec, boat: Mes
     assert "1 of 1 signed cards" in meshsec("fleet", "take", signed).stdout
     assert meshsec("fleet", "leave", "rescue").exit_code == 0
     assert "No fleet" in meshsec("fleet", "status").stdout
+
+
+def test_a_member_takes_its_own_card_that_was_signed_again(
+    meshsec: Meshsec, office: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    own = json.loads(meshsec("key", "show", "--json").stdout)["card"]
+
+    def signed(at: int) -> str:
+        monkeypatch.setattr(fleet_options, "time", SimpleNamespace(time=lambda: at))
+        return meshsec("fleet", "sign", own, "--no-networks", "--directory", office).stdout.strip()
+
+    first, again = signed(1000), signed(2000)
+    assert meshsec("fleet", "join", fleet, first).exit_code == 0
+    assert "new: 0 of 0 trust lists, 1 of 1 signed cards" in meshsec("fleet", "take", again).stdout
+    member = _status(meshsec)["member"]
+    assert isinstance(member, dict)
+    assert member["signed"] == again
+    assert "0 of 1 signed cards" in meshsec("fleet", "take", first).stdout, "it is older"
 
 
 def test_a_fleet_is_looked_for_by_its_words_until_it_is_found_or_no_more(

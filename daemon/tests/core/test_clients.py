@@ -2,6 +2,7 @@
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -311,6 +312,19 @@ def test_a_message_arrives_as_it_was_sent_and_fits_into_any_link() -> None:
 def test_a_message_with_more_than_there_may_be_is_none(message: messages.Message) -> None:
     with pytest.raises(MessageError):
         messages.decode(messages.encode(message))
+
+
+def test_another_version_understands_a_claim() -> None:
+    """What is new is left out where it says nothing, and a field of a later version is ignored, whatever is in it."""
+    client = Client(MAC, A, 3, (FIRST,))
+    sent = msgspec.msgpack.decode(messages.encode(messages.claim(client, asks=False)))
+    assert sent == {"type": "claim", "mac": MAC, "node": str(A), "number": 3, "addresses": [str(FIRST)]}
+    found = messages.decode(msgspec.msgpack.encode({**sent, "later": [1, {"x": 2}]}))
+    assert isinstance(found, messages.Claim)
+    assert found.client() == client
+    deep = msgspec.msgpack.encode({"type": "claim", "later": 0})[:-1] + b"\x91" * 1100 + b"\xc0"
+    with pytest.raises(MessageError):
+        messages.decode(deep)
 
 
 @pytest.mark.parametrize("text", ["10.130.0", "", "fc00::g"])

@@ -80,7 +80,6 @@ def message(**changed: Any) -> bytes:
         message(rows=[["wiki", 80, "sctp", "x"]]),
         message(rows=[["wiki", 80, "tcp", "x" * 65]]),
         message(rows=[["wiki", 80, "tcp", "x", "fc00::1"]]),
-        message(node="other"),
         message(rows="wiki"),
         message(type="claim"),
         message(rows=[["wiki", 80, "tcp", "\N{BLACK CHESS KING}" * 64]] * 8),
@@ -90,6 +89,16 @@ def message(**changed: Any) -> bytes:
 def test_what_is_no_message_is_refused(octets: bytes) -> None:
     with pytest.raises(MessageError):
         services.decode(octets)
+
+
+def test_another_version_understands_an_offer() -> None:
+    """What is new is left out where it says nothing, and a field of a later version is ignored, whatever is in it."""
+    sent = msgspec.msgpack.decode(services.encode(services.offer([Service("wiki", 80)], asks=False)))
+    assert sent == {"type": "offer", "rows": [["wiki", 80, "tcp", ""]]}
+    assert services.decode(message(later={"x": [1, 2]})) == services.decode(message())
+    deep = msgspec.msgpack.encode({"type": "offer", "later": 0})[:-1] + b"\x91" * 1100 + b"\xc0"
+    with pytest.raises(MessageError):
+        services.decode(deep)
 
 
 @pytest.mark.parametrize("hidden", ["\x1b[31m", "\r", "\n", "\x07", "\u202e", "\u200b", "\x9b2J", "\u2028", "\0"])

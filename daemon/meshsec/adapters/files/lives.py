@@ -12,7 +12,8 @@ from meshsec.core.trust.twins import NUMBER_LENGTH
 
 NAME = "lives"
 KEPT = 1024
-"""Lives that are kept, the last ones. A node needs one for each start of meshsecd in which a peer did not answer."""
+"""Lives that are kept, the last ones. A node needs one for each start of meshsecd, and each six hours, in which a peer
+did not answer."""
 
 _LINE = re.compile(rf"[0-9a-f]{{{2 * NUMBER_LENGTH}}}")
 _LIMIT = KEPT * (2 * NUMBER_LENGTH + 1)

@@ -36,7 +36,10 @@ NODES = IPv6Network("fc00::/7")
 _ROUND = int(ASK_AGAIN / ASK_GAP)
 """Nodes that can be asked before the first of them is asked again."""
 _ADMIT_GAP = 0.5
-"""Seconds after an approval that proved nothing before the next one is looked at: somebody on the way makes them up."""
+"""Seconds after an approval that proved nothing before the sender's next one is looked at. Others are not kept waiting:
+somebody whom this node has asked, or somebody on the way, makes them up."""
+_ADMITTING_MAX = 64
+"""Senders whose answers are looked at at a time: two signatures each in 0.5 s cost 8 % of a small processor."""
 _PUSHES = (0.0, 1.0, 3.0)
 """Seconds after an approval at which this node tells the new node of it. After that it asks again by itself."""
 
@@ -48,8 +51,8 @@ class Surroundings:
     """What the side needs to know of the node."""
 
     own: Card
-    offered: Card
-    """The same with the networks that this node asks to speak for."""
+    offered: Callable[[], Card]
+    """Returns the same with the networks that this node asks to speak for now: `meshsec gateway on` adds a way out."""
     here: IPv6Address
     """This node's address that the router announces: where its IKE runs, too."""
     keys: Keys
@@ -75,7 +78,10 @@ class JoiningSide:
         """The signed cards of members by fleet and address."""
         self._is_lonely = True
         """No channel is protected."""
-        self._is_admitting = False
+        self._admitting: set[IPv6Address] = set()
+        """Whose answers are looked at now, or were worth nothing just before."""
+        self._refused_for = b""
+        """The words for which it was said that their fleet cannot be joined."""
         self._fleets = asyncio.Event()
         """Set once there is, or was, a fleet."""
         around.port.take(joining.KINDS, self.heard)
@@ -159,7 +165,7 @@ class JoiningSide:
         try:
             for one in self._asked_fleets():
                 key = key_store.load(self._around.keys.path).private
-                request = joining.request(key, self.offered, one.fleet.public_key, cookie)
+                request = joining.request(key, self.offered(), one.fleet.public_key, cookie)
                 self._around.port.send(address, request)
         except KeyStoreError as error:
             _log.debug("requests to join: %s", error)
@@ -171,6 +177,7 @@ class JoiningSide:
         try:
             message = joining.decode(octets)
             now = self._loop.time()
+            is_free = sender not in self._admitting and len(self._admitting) < _ADMITTING_MAX
             match message:
                 case Request():
                     self._take_request(sender, message, now)
@@ -181,29 +188,31 @@ class JoiningSide:
                     self.asking.heard_receipt(sender, message.standing, now)
                 case Search():
                     self._take_search(sender, message, now)
-                case Found() if self.asking.is_answer(sender, message.cookie) and not self._is_admitting:
+                case Found() if is_free and self.asking.is_answer(sender, message.cookie):
                     self._take_found(sender, fleets.read_fleet(message.fleet))
-                case Approval() if self.asking.is_answer(sender, message.cookie) and not self._is_admitting:
-                    self._is_admitting = True
-                    self._around.spawn(self._admit(message))
+                case Approval() if is_free and self.asking.is_answer(sender, message.cookie):
+                    self._admitting.add(sender)
+                    self._around.spawn(self._admit(sender, message))
         except (JoinError, FleetError) as error:
             _log.debug("requests to join: from %s: %s", sender, error)
 
-    async def _admit(self, said: Approval) -> None:
+    async def _admit(self, sender: IPv6Address, said: Approval) -> None:
         """Take what a fleet that the operator named has signed. The sender proves nothing."""
         try:
+            for octets in (said.own, said.member):  # before any thread or lock of the store is taken for it
+                fleets.read_card(octets, self.trust.joined.keys)
             if not await self.trust.admit(said.own, [said.member]):
                 await asyncio.sleep(_ADMIT_GAP)
-        except TrustStoreError as error:
+        except (FleetError, TrustStoreError) as error:
             _log.debug("requests to join: an approval is refused: %s", error)
             await asyncio.sleep(_ADMIT_GAP)
         finally:
-            self._is_admitting = False
+            self._admitting.discard(sender)
 
     def _take_found(self, sender: IPv6Address, fleet: Fleet) -> None:
         """Join the fleet if its key is the one that the words mean, and ask the sender to join it."""
         if first_octets(fleet.fingerprint) == self.trust.joined.sought:
-            self._is_admitting = True
+            self._admitting.add(sender)
             self._around.spawn(self._join(sender, fleet))
 
     async def _join(self, sender: IPv6Address, fleet: Fleet) -> None:
@@ -212,10 +221,13 @@ class JoiningSide:
                 _log.info("the fleet %s has the words that this node was given", fleet.name)
                 self._send_requests(sender)
         except TrustStoreError as error:
-            _log.warning("the fleet %s, which has the words that this node was given: %s", fleet.name, error)
+            words = first_octets(fleet.fingerprint)
+            level = logging.DEBUG if words == self._refused_for else logging.WARNING  # strangers can repeat it
+            self._refused_for = words
+            _log.log(level, "the fleet %s, which has the words that this node was given: %s", fleet.name, error)
             await asyncio.sleep(_ADMIT_GAP)
         finally:
-            self._is_admitting = False
+            self._admitting.discard(sender)
 
     # --- as a member ---
 

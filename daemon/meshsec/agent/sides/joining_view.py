@@ -17,7 +17,7 @@ def requests(side: JoiningSide) -> list[dict[str, Any]]:
     """Return the requests for the operator: this node's own, then those that have waited longest."""
     now = asyncio.get_running_loop().time()
     side.requests.expire(now)
-    own = [_request(side, one.fleet.public_key, side.offered) for one in side.waiting()]
+    own = [_request(side, one.fleet.public_key, side.offered()) for one in side.waiting()]
     kept = sorted(side.requests, key=lambda one: one.first_at)
     return own + [
         _request(side, one.fleet, one.card)

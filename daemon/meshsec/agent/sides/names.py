@@ -40,7 +40,7 @@ class NamesSide:
         self._heard: dict[IPv6Address, tuple[ClientName, ...]] = {}
         """What peers have said since meshsecd's start, the newest last."""
         self._before: Mapping[str, tuple[ClientName, ...]] = {}
-        """What they had said before, by the names of the nodes."""
+        """What they had said before, by the names of the nodes, for as long as these are trusted."""
         self._clients: tuple[ClientName, ...] = ()
         self._seen: tuple[object, object] = (None, None)
         """The situation by which clients were judged last."""
@@ -65,6 +65,8 @@ class NamesSide:
         self._peers = tuple(peers)
         trusted = {peer.card.address for peer in self._peers}
         self._heard = {address: names for address, names in self._heard.items() if address in trusted}
+        nodes = {self._own[0].name, *(peer_name(peer.name) for peer in self._peers)}
+        self._before = {node: names for node, names in self._before.items() if node in nodes}
         self._nodes = hosts.render(named(self._own, self._peers))
         self._changed.set()
 

@@ -26,6 +26,11 @@ PATIENCE = 5.0
 CLAIM_AGAIN = 20.0
 ASK_AGAIN = 5.0
 """Seconds between two questions to one peer; a recorded claim can be repeated by anybody."""
+ANSWER_WITHIN = 5.0
+"""Seconds for which a denial may answer a question, and it may once: a recorded one proves nothing again."""
+LIFE = 6 * 3600.0
+"""Seconds after which a node claims in a new life. A copy of its disk has the lives until then and denies the next
+one. The kept lives (adapters/files/lives.py) so are those of 256 days of claims."""
 REMEMBERED = 600.0
 """Seconds for which a proof counts: a copy that goes on asking brings the next one long before."""
 RATE, BURST = 20.0, 40.0
@@ -52,6 +57,7 @@ class _Budget:
 @dataclass(frozen=True, slots=True)
 class _Asked:
     nonce: bytes
+    """Empty once it has been answered."""
     at: float
 
 
@@ -61,9 +67,9 @@ class TwinsSide:
     def __init__(self, port: ClearPort, keys: Keys, known: Situation) -> None:
         self._port, self._keys, self._known = port, keys, known
         self._loop = asyncio.get_running_loop()
-        self._life = secrets.token_bytes(NUMBER_LENGTH)
-        self._is_written = False
-        """This life is in the file, so that this node may claim."""
+        self._life = b""
+        """The present life. It is in the file, so that this node may claim."""
+        self._life_ends = 0.0
         self._vain: dict[IPv6Address, float] = {}
         """Times of the next claims, by the peer's end point."""
         self._asked: dict[IPv6Address, _Asked] = {}
@@ -102,9 +108,10 @@ class TwinsSide:
 
     def _claim(self, address: IPv6Address) -> None:
         try:
-            if not self._is_written:
-                lives.add(self._keys.path, self._life)
-                self._is_written, self.problem = True, ""
+            if (now := self._loop.time()) >= self._life_ends:
+                life = secrets.token_bytes(NUMBER_LENGTH)
+                lives.add(self._keys.path, life)
+                self._life, self._life_ends, self.problem = life, now + LIFE, ""
             self._port.send(address, twins.claim(self._key().private, address, self._life))
         except (FileError, KeyStoreError) as error:
             self._tell(str(error))
@@ -160,9 +167,11 @@ class TwinsSide:
 
     def _conclude(self, sender: IPv6Address, card: Card, said: Denial) -> None:
         asked = self._asked.get(sender)
-        if asked is not None and asked.nonce == said.nonce:
-            twins.check(said, card.public_key)
-            self._prove(card)
+        if asked is None or asked.nonce != said.nonce or self._loop.time() - asked.at > ANSWER_WITHIN:
+            return
+        twins.check(said, card.public_key)
+        self._asked[sender] = _Asked(b"", asked.at)
+        self._prove(card)
 
     def _prove(self, card: Card) -> None:
         if not self.is_doubled(card):

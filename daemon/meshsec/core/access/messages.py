@@ -59,8 +59,12 @@ class Flow(NamedTuple):
         return self[:5]
 
 
-class Claim(msgspec.Struct, frozen=True, tag="claim", forbid_unknown_fields=True):
-    """A client's node, as the sender knows it."""
+class Claim(msgspec.Struct, frozen=True, tag="claim", omit_defaults=True):
+    """A client's node, as the sender knows it.
+
+    A field of a later meshsec is ignored, so that nodes can be upgraded one after the other. It must not change what
+    the others mean. An earlier meshsec refuses ``name``, so it is sent only where there is one.
+    """
 
     mac: _Mac
     node: _AddressText
@@ -140,6 +144,6 @@ def decode(octets: bytes) -> Message:
         raise MessageError(f"more than {SIZE_MAX} octets")
     try:
         message: Message = _decoder.decode(octets)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise MessageError(str(error)) from error
     return message

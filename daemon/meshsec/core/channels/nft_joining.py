@@ -10,9 +10,11 @@ from meshsec.core.values.model import RulesSpec
 
 _DATAGRAM = f"udp sport {PORT} udp dport {PORT}"
 _OF_ONE = "limit rate over 5/second burst 20 packets"
-"""From one address: a new node sends two or three datagrams in 30 s."""
+"""From one address through one neighbour: a new node sends two or three datagrams in 30 s. The neighbour belongs to
+it, because anybody can forge another node's address, and would else use up what that node may send."""
 _ORIGINS = 1024
-"""Addresses of which each is limited. Those for which there is no room are limited by their neighbour's share."""
+"""Addresses, each through one neighbour, that are limited. Those for which there is no room are limited by their
+neighbour's share."""
 _EACH = "limit rate 100/second burst 200 packets"
 """Through one neighbour: a thousand new nodes. meshsecd takes some 20 us for a datagram."""
 _OTHERS = "limit rate 400/second burst 1000 packets"
@@ -36,7 +38,7 @@ def sets(spec: RulesSpec) -> list[str]:
     if not spec.joins:
         return []
     found = [
-        ("origins", "ipv6_addr", _ORIGINS),
+        ("origins", "ether_addr . ipv6_addr", _ORIGINS),
         ("shares", "ether_addr", _SHARES),
         ("rates", "ether_addr", 2 * _SHARES),
     ]
@@ -48,16 +50,17 @@ def arriving(spec: RulesSpec) -> list[str]:
     """Return what lets in requests and answers, in a node that has a fleet, and what peers send.
 
     A source must be a node to which a route leads. A node that floods loses its own datagrams alone, and a neighbour
-    that floods under many addresses those through itself. Who has many hardware addresses, too, can take the shares
-    that are free, and flood those without a share. What exceeds a rate is dropped here, because later rules accept it
-    where unknown nodes are allowed.
+    that floods under many addresses, or under another node's, those through itself. Who has many hardware addresses,
+    too, can take the shares that are free, and flood those without a share; who forges a neighbour's takes that one's.
+    Links without hardware addresses have the rate of all others alone. What exceeds a rate is dropped here, because
+    later rules accept it where unknown nodes are allowed.
     """
     if not spec.joins:
         return [f"iifname @links ip6 saddr @{peers} {_DATAGRAM} {_PEERS_RATE} accept" for peers in _PEERS]
     datagram = f"iifname @links ip6 saddr @mesh6 {_DATAGRAM}"
     return [
         *(f"{datagram} fib saddr oifname != {{ {links} }} drop" for links in _named(spec)),
-        f"{datagram} update @origins {{ ip6 saddr {_OF_ONE} }} drop",
+        f"{datagram} update @origins {{ ether saddr . ip6 saddr {_OF_ONE} }} drop",
         f"{datagram} update @shares {{ ether saddr }}",
         f"{datagram} ether saddr @shares update @rates {{ ether saddr {_EACH} }} accept",
         f"{datagram} ether saddr @shares drop",

@@ -50,8 +50,12 @@ _Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_MAX)]
 _Row = tuple[_Name, _Port, Protocol, _Description]
 
 
-class Offer(msgspec.Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
-    """All that the sender offers."""
+class Offer(msgspec.Struct, frozen=True, tag="offer", omit_defaults=True):
+    """All that the sender offers.
+
+    A field of a later meshsec is ignored, so that nodes can be upgraded one after the other. It must not change what
+    the others mean. An earlier meshsec refuses ``clients``, so only access nodes send it.
+    """
 
     rows: Annotated[list[_Row], msgspec.Meta(max_length=SERVICES_MAX)]
     asks: bool = False
@@ -90,6 +94,6 @@ def decode(octets: bytes) -> Message:
         raise MessageError(f"more than {SIZE_MAX} bytes")
     try:
         message: Message = _decoder.decode(octets)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise MessageError(str(error)) from error
     return message

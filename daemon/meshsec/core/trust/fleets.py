@@ -179,6 +179,14 @@ def _card(octets: bytes) -> SignedCard:
     return SignedCard(fleet, card, since, until, octets)
 
 
+def said_key(octets: bytes) -> bytes:
+    """Return the key on a signed card whose signature was not checked; empty if there is none."""
+    try:
+        return cards.parse(octets[_CARD_HEAD.size : -_SIGNATURE].decode("ascii")).public_key
+    except (cards.CardError, UnicodeDecodeError):
+        return b""
+
+
 def read_list(octets: bytes, fleets: Fleets) -> TrustList:
     """Return the trust list in ``octets``. Raises FleetError."""
     _checked_length(octets, "trust list", _LIST_HEAD.size, LIST_OCTETS_MAX)

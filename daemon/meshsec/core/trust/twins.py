@@ -3,12 +3,12 @@
 Theory of operation. Packets to an address reach the nearer of two nodes that have it, so a peer has its SA with one of
 them, and the other asks in vain. That alone proves nothing, because anybody can send a first message under any address.
 
-So a node that asks in vain sends a *claim*: a number that this run of meshsecd has drawn, its life, signed by the
-node's key. The peer sends the claim on to its own address of the node, as a *question* with a nonce. Whoever the
-peer's packets reach answers it. A node remembers all lives in which it has claimed. To a life of its own it says
-nothing: the claim is its own, or an old one that somebody replays. To a claim by its key in another life it answers by
-a *denial*, signed over the nonce. Both signatures are of one key, and whoever made the second one now never made the
-first one: two nodes have the key.
+So a node that asks in vain sends a *claim*: a number that meshsecd draws at its first claim and every six hours, its
+life, signed by the node's key. The peer sends the claim on to its own address of the node, as a *question* with a
+nonce. Whoever the peer's packets reach answers it. A node remembers all lives in which it has claimed. To a life of
+its own it says nothing: the claim is its own, or an old one that somebody replays. To a claim by its key in another
+life it answers by a *denial*, signed over the nonce. Both signatures are of one key, and whoever made the second one
+now never made the first one: two nodes have the key, or had it when the claim was made.
 
 Datagrams of the port for requests to join (``joining.py``), octets, big-endian, after version 1 and kind:
 

@@ -60,20 +60,25 @@ def join(directory: Path, fleet: Fleet, own_text: str, own: Sequence[Card]) -> M
     """
     signed = _own(own_text, fleet, own)
     with place.locked(directory):
-        known = read(directory).memberships
-        before = known.get(fleet.public_key, Membership(fleet))
-        owns = [signed if signed and signed.card.public_key == card.public_key else before.of(card) for card in own]
-        membership = Membership(fleet, tuple(filter(None, owns)))
-        lines = [fleets.fleet_text(fleet), *map(fleets.card_text, membership.owns)]
-        holder = next((one.fleet for one in known.values() if fleet.name == one.fleet.name), fleet)
-        if holder.public_key != fleet.public_key:
-            raise TrustStoreError(f"there is a fleet {fleet.name!r} with another key: `meshsec fleet leave` leaves it")
-        if fleet.public_key in known and known[fleet.public_key].fleet != fleet:
-            raise TrustStoreError(f"that key is the fleet {known[fleet.public_key].fleet.name!r}, which is joined")
-        if fleet.public_key not in known and len(known) >= fleets.FLEETS_MAX:
-            raise TrustStoreError(f"{len(known)} fleets are joined; allowed: {fleets.FLEETS_MAX}")
-        place.write(directory / f"{fleet.name}{FLEET_SUFFIX}", "\n".join(lines) + "\n")
-        _end_search(directory, first_octets(fleet.fingerprint))
+        return _join(directory, fleet, signed, own)
+
+
+def _join(directory: Path, fleet: Fleet, signed: SignedCard | None, own: Sequence[Card]) -> Membership:
+    """Do what ``join`` says. The caller holds the lock, which nobody can take twice."""
+    known = read(directory).memberships
+    before = known.get(fleet.public_key, Membership(fleet))
+    owns = [signed if signed and signed.card.public_key == card.public_key else before.of(card) for card in own]
+    membership = Membership(fleet, tuple(filter(None, owns)))
+    lines = [fleets.fleet_text(fleet), *map(fleets.card_text, membership.owns)]
+    holder = next((one.fleet for one in known.values() if fleet.name == one.fleet.name), fleet)
+    if holder.public_key != fleet.public_key:
+        raise TrustStoreError(f"there is a fleet {fleet.name!r} with another key: `meshsec fleet leave` leaves it")
+    if fleet.public_key in known and known[fleet.public_key].fleet != fleet:
+        raise TrustStoreError(f"that key is the fleet {known[fleet.public_key].fleet.name!r}, which is joined")
+    if fleet.public_key not in known and len(known) >= fleets.FLEETS_MAX:
+        raise TrustStoreError(f"{len(known)} fleets are joined; allowed: {fleets.FLEETS_MAX}")
+    place.write(directory / f"{fleet.name}{FLEET_SUFFIX}", "\n".join(lines) + "\n")
+    _end_search(directory, first_octets(fleet.fingerprint))
     return membership
 
 
@@ -100,9 +105,10 @@ def _end_search(directory: Path, sought: bytes) -> bool:
 
 def join_sought(directory: Path, fleet: Fleet, own: Sequence[Card]) -> bool:
     """Join a fleet that this node looks for, and return whether it does. Raises TrustStoreError."""
-    if read(directory).sought != first_octets(fleet.fingerprint):
-        return False
-    join(directory, fleet, "", own)
+    with place.locked(directory):
+        if read(directory).sought != first_octets(fleet.fingerprint):
+            return False
+        _join(directory, fleet, None, own)
     return True
 
 
@@ -111,17 +117,16 @@ def admit(directory: Path, own_octets: bytes, members: Sequence[bytes], own: Seq
 
     Return whether any was new. Raises TrustStoreError unless fleets that this node has joined have signed them all.
     """
-    known = read(directory)
-    try:
-        signed = fleets.read_card(own_octets, known.keys)
+    with place.locked(directory):
+        known = read(directory)
+        signed = _checked(own_octets, known)
         for member in members:
-            fleets.read_card(member, known.keys)
-    except FleetError as error:
-        raise TrustStoreError(str(error)) from error
-    is_new = _renews(known, signed)
-    if is_new:
-        join(directory, known.memberships[signed.fleet].fleet, fleets.card_text(signed), own)
-    return bool(take_members(directory, members, own[0])) or is_new
+            _checked(member, known)
+        is_new = _renews(known, signed)
+        if is_new:
+            fleet = known.memberships[signed.fleet].fleet
+            _join(directory, fleet, _own(fleets.card_text(signed), fleet, own), own)
+        return bool(_take_members(directory, members, own[0])) or is_new
 
 
 def take_own(directory: Path, octets: Iterable[bytes], own: Sequence[Card]) -> bool:
@@ -130,15 +135,24 @@ def take_own(directory: Path, octets: Iterable[bytes], own: Sequence[Card]) -> b
     A node is not made a member so: it has a signed card of that fleet and key already. Raises TrustStoreError.
     """
     keys = {card.public_key for card in own}
-    known = read(directory)
+    ours = [one for one in octets if fleets.said_key(one) in keys]
+    if not ours:
+        return False
+    with place.locked(directory):
+        known = read(directory)
+        signed = [_checked(one, known) for one in ours]
+        found = [one for one in signed if known.memberships[one.fleet].of(one.card) and _renews(known, one)]
+        for one in sorted(found, key=lambda each: each.since):
+            _join(directory, known.memberships[one.fleet].fleet, one, own)
+    return bool(found)
+
+
+def _checked(octets: bytes, known: Joined) -> SignedCard:
+    """Return a card that a joined fleet has signed. Raises TrustStoreError."""
     try:
-        signed = [one for one in (fleets.read_card(each, known.keys) for each in octets) if one.card.public_key in keys]
+        return fleets.read_card(octets, known.keys)
     except FleetError as error:
         raise TrustStoreError(str(error)) from error
-    found = [one for one in signed if known.memberships[one.fleet].of(one.card) and _renews(known, one)]
-    for one in sorted(found, key=lambda each: each.since):
-        join(directory, known.memberships[one.fleet].fleet, fleets.card_text(one), own)
-    return bool(found)
 
 
 def _renews(known: Joined, signed: SignedCard) -> bool:
@@ -204,13 +218,18 @@ def _take_notes(directory: Path, octets: bytes) -> bool:
 def take_members(directory: Path, octets: Iterable[bytes], own: Card) -> int:
     """Save signed cards that are new and return their number. One bad card refuses all. Raises TrustStoreError."""
     with place.locked(directory):
-        joined = read(directory)
-        revoked = joined.revoked() | {path.stem: "" for path in place.listed(directory, place.REVOKED_SUFFIX)}
-        try:
-            came = [fleets.read_card(one, joined.keys) for one in octets]
-            return sum(_take(directory, joined, member, own, revoked) for member in came)
-        except FleetError as error:
-            raise TrustStoreError(str(error)) from error
+        return _take_members(directory, octets, own)
+
+
+def _take_members(directory: Path, octets: Iterable[bytes], own: Card) -> int:
+    """Do what ``take_members`` says. The caller holds the lock."""
+    joined = read(directory)
+    revoked = joined.revoked() | {path.stem: "" for path in place.listed(directory, place.REVOKED_SUFFIX)}
+    came = [_checked(one, joined) for one in octets]
+    try:
+        return sum(_take(directory, joined, member, own, revoked) for member in came)
+    except FleetError as error:
+        raise TrustStoreError(str(error)) from error
 
 
 def inherit(directory: Path, card: Card, mark: str) -> None:
