@@ -1,4 +1,4 @@
-"""Ask NetworkManager, by nmcli(1), which interfaces it manages."""
+"""Ask NetworkManager, with nmcli(1), which interfaces it manages."""
 
 import subprocess
 from collections.abc import Iterable

@@ -42,6 +42,11 @@ def has_failed(unit: str) -> bool:
     return _property(unit, "ActiveState") == "failed"
 
 
+def is_masked(unit: str) -> bool:
+    """Return whether somebody has forbidden the unit to start (`systemctl mask`)."""
+    return _property(unit, "LoadState") == "masked"
+
+
 def is_enabled(unit: str) -> bool:
     """Return whether a unit starts with the system."""
     return _property(unit, "UnitFileState") in ("enabled", "enabled-runtime")

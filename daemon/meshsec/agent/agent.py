@@ -153,7 +153,7 @@ class Agent:
             settings.services,
             engine.known,
             self.talk,
-            Takers(self.names.of_peer, self.offered.follow),
+            Takers(self.names.of_peer, self.offered.follow if settings.access.networks else None),
             serves=bool(settings.access.networks),
         )
         self.positions = PositionsSide(card.address, settings.position, engine.known, self.talk)

@@ -1,15 +1,19 @@
 """What ``meshsec up`` does so that the configuration is in force, on a node that runs as well as on a new one."""
 
 import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
 from meshsec import files
 from meshsec.adapters import systemd
 from meshsec.adapters.files import credential
+from meshsec.adapters.ike import strongswan_conf
 from meshsec.cli import export
 from meshsec.cli.app import App
 from meshsec.cli.client import Client
+from meshsec.core.config.routing_settings import RoutingDaemon
 
 _UNITS = (
     "meshsecd.service",
@@ -22,6 +26,10 @@ _UNITS = (
 _ACCESS_POINT = "meshsec-hostapd.service"
 """It reads the file, too, and runs only where [access] has a radio: a password alone starts it in vain."""
 _ROUTER = "olsrv2d.service"
+_OVERLAY = Path("/etc/overlayd/overlayd.toml")
+_IKE_FILE = "strongswan.conf"
+_IKE_FILE_LIMIT = 1 << 16
+"""Bytes of a strongswan.conf."""
 _CLIENTS_FILE = "dnsmasq.conf"
 _LIMIT = 1 << 20
 """Bytes of a dnsmasq.conf."""
@@ -79,13 +87,47 @@ def is_stale(app: App) -> bool:
     return any(check["name"] == "configuration" and check["level"] != "ok" for check in checks)
 
 
-def restart(app: App) -> None:
-    """Let everything that runs read the configuration again."""
+def restart(app: App, radios: Sequence[str]) -> None:
+    """Let what neither interrupts the mesh nor ends SAs read the configuration again, and say what remains.
+
+    ``radios`` are the interfaces that meshsec-radio brings up. Units that somebody has masked stay as they are.
+    """
     if app.settings.access.radio is None:
         systemd.run("systemctl", "stop", _ACCESS_POINT)
-        systemd.run("systemctl", "restart", *_UNITS)
+        wanted: tuple[str, ...] = _UNITS
     else:
-        systemd.run("systemctl", "restart", *_UNITS, _ACCESS_POINT)
+        wanted = (*_UNITS, _ACCESS_POINT)
+    systemd.run("systemctl", "restart", *(unit for unit in wanted if not systemd.is_masked(unit)))
     if systemd.is_active(_ROUTER):
         systemd.run("systemctl", "reload", _ROUTER)
-    click.echo("The changed configuration is in force.")
+    remaining = list(_remaining(app, radios))
+    if not remaining:
+        click.echo("The changed configuration is in force.")
+        return
+    click.echo("The changed configuration is in force, except for what would interrupt the mesh:")
+    for line in remaining:
+        click.echo(f"  {line}")
+
+
+def _remaining(app: App, radios: Sequence[str]) -> Iterator[str]:
+    """Say which changes need another command. Which tables have changed is not known, but which programs run here."""
+    if radios:
+        units = " ".join(f"meshsec-radio@{name}" for name in radios)
+        yield f"if you changed [radio]: `systemctl restart {units}`"
+    if _ike_differs(app):
+        yield "the IKE daemon needs another configuration: `systemctl restart meshsec-ike`, which ends all SAs"
+    if files.exists(_OVERLAY):
+        yield f"if you changed [overlay]: `meshsec export overlayd > {_OVERLAY}`, `systemctl restart overlayd`"
+    if app.settings.routing.daemon is RoutingDaemon.OLSRD2:
+        yield "if you changed [routing]: start olsrd2 again with what `meshsec export olsrd2` prints"
+
+
+def _ike_differs(app: App) -> bool:
+    """Return whether charon was started with another configuration than that which follows now."""
+    path = Path(app.settings.paths.run) / _IKE_FILE
+    if not files.exists(path):
+        return False
+    try:
+        return files.read(path, _IKE_FILE_LIMIT) != export.strongswan(app)
+    except strongswan_conf.PluginMissingError:  # meshsec-ike says so at its next start
+        return False

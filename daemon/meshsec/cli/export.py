@@ -104,7 +104,7 @@ def export(app: App, kind: str, into: Path | None, by_secret: tuple[str, ...]) -
         case "olsrd2":
             text = olsrd2(app, backend)
         case "strongswan":
-            text = _strongswan(app, backend)
+            text = strongswan(app)
         case _:
             text = _nftables(app, backend)
     click.echo(text, nl=False)
@@ -248,10 +248,11 @@ def _accepted(app: App) -> Mapping[Network, tuple[Address, ...]]:
     return accepted.networks
 
 
-def _strongswan(app: App, backend: EspBackend) -> str:
+def strongswan(app: App) -> str:
+    """Return the text of charon's strongswan.conf. Raises ``PluginMissingError``."""
     plugins = strongswan_conf.installed_plugins()
     links = bool(app.settings.links)
-    return strongswan_conf.render(backend, Path(app.settings.ike.vici), plugins=plugins, has_links=links)
+    return strongswan_conf.render(_backend(app), Path(app.settings.ike.vici), plugins=plugins, has_links=links)
 
 
 def _networks(app: App) -> ConfiguredNetworks:

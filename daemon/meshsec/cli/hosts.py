@@ -24,6 +24,10 @@ _NAMES_LIMIT = 4 << 20
 _BUSY_SECONDS = 0.1
 """Time until the next attempt while another program writes the file."""
 _ATTEMPTS = 50
+_CLIENTS_SECONDS, _CLIENTS_BURST = 60.0, 10
+"""Seconds for each writing for names of clients alone, after as many at once: a peer can change its clients' names all
+the time, and each writing goes to the disk. Names of nodes are written at once.
+"""
 _AGAIN_SECONDS = 10.0
 """Time until the next attempt after a failure: a full disk is noticed by nothing else."""
 
@@ -64,11 +68,11 @@ def _keep(names: Path) -> None:
     notifier = Notifier()
     notifier.ready()
     told = ""
+    kept = _Kept(names)
     while True:
         problem, seconds = "", None
         try:
-            if not _put(names):
-                seconds = _BUSY_SECONDS
+            seconds = kept.put(time.monotonic())
         except (files.FileError, form.HostsError) as error:
             problem, seconds = str(error), _AGAIN_SECONDS
         if problem != told:
@@ -79,9 +83,31 @@ def _keep(names: Path) -> None:
         changes.wait(seconds)
 
 
-def _put(names: Path) -> bool:
-    """Put the names of meshsecd in place. Until meshsecd has written names since the boot, the file stays as it is."""
-    return not files.exists(names) or hosts_file.put(hosts_file.HOSTS, lines(names))
+class _Kept:
+    """The lines that were put in place last, and how soon names of clients alone may change them again."""
+
+    def __init__(self, names: Path) -> None:
+        self._names = names
+        self._lines: Sequence[str] | None = None
+        self._paid = 0.0
+        """Until when (monotonic seconds) the writings for clients last, each of which takes ``_CLIENTS_SECONDS``."""
+
+    def put(self, now: float) -> float | None:
+        """Put the names of meshsecd in place. Return when to try again, in seconds; None: after the next change.
+
+        Until meshsecd has written names since the boot, the file stays as it is.
+        """
+        if not files.exists(self._names):
+            return None
+        wanted, paid, wait = lines(self._names), self._paid, None
+        if self._lines not in (None, wanted) and form.of_nodes(wanted) == form.of_nodes(self._lines or ()):
+            paid = max(paid, now) + _CLIENTS_SECONDS
+            if (early := paid - now - _CLIENTS_BURST * _CLIENTS_SECONDS) > 0:
+                wanted, paid, wait = self._lines or (), self._paid, early  # what others have removed comes back
+        if not hosts_file.put(hosts_file.HOSTS, wanted):
+            return _BUSY_SECONDS
+        self._lines, self._paid = wanted, paid
+        return wait
 
 
 def lines(names: Path) -> Sequence[str]:

@@ -24,6 +24,7 @@ from meshsec.cli.output import facts
 from meshsec.cli.up_answers import SECURITIES, Answers, Given, answered, asked_fleet
 from meshsec.core.islands import paths
 from meshsec.core.trust.fleets import Fleet
+from meshsec.core.trust.membership import Membership
 
 _TARGET = "meshsec.target"
 _RIVALS = ("strongswan.service", "strongswan-starter.service", "ipsec.service")
@@ -73,30 +74,26 @@ def up(  # noqa: PLR0913, PLR0917  # one for each option
     present = kernel.present()
     if files.exists(app.config):
         setup.keep(app.config, given=bool(name or ipv4 or interfaces or given.has_radio))
+        applied.check_access(app)
     else:
         answers = answered(given, present)
         fleet = fleet or asked_fleet()
         _write(app, answers)
     setup.make_key(app)
-    if isinstance(fleet, Fleet):
-        own = [app.card, *filter(None, [app.next_card])]
-        store.join(app.peers_directory, fleet, "", own)
-    elif fleet:
-        store.seek(app.peers_directory, fleet)
+    asked = _asked(app, fleet) if fleet else None
     if not systemd.is_booted():
         raise click.ClickException(
             "the node is set up and not started, because this system has no systemd: docs/guide/systemd.md, "
             '"Without systemd", has the commands that start it'
         )
-    applied.check_access(app)
     is_changed = applied.set_clients_file(app)
     is_new = _start(app, present)
     # A meshsecd that ran before reads the fleet. The router is reloaded with it, so only where it matters.
-    _wait_answer(app, "reload" if fleet else "status")
+    _wait_answer(app, "reload" if asked else "status")
     if not is_new and (is_changed or applied.is_stale(app)):
-        applied.restart(app)
+        applied.restart(app, _radios(app, present))
         _wait_answer(app, "status")
-    _show(app, present, fleet)
+    _show(app, present, asked)
 
 
 def _write(app: App, answers: Answers) -> None:
@@ -104,6 +101,14 @@ def _write(app: App, answers: Answers) -> None:
         credential.store(credential.SAE_PASSWORD, answers.password)
         click.echo(f"{credential.STORE / credential.SAE_PASSWORD}: written, for root alone")
     setup.write(app.config, answers.name, answers.interfaces, answers.ipv4, answers.radio)
+
+
+def _asked(app: App, fleet: Fleet | bytes) -> Membership | bytes:
+    """Let the node ask a fleet. Return the membership, or what is known of the fleet's key while it is looked for."""
+    if isinstance(fleet, Fleet):
+        own = [app.card, *filter(None, [app.next_card])]
+        return store.join(app.peers_directory, fleet, "", own)
+    return store.seek(app.peers_directory, fleet) or fleet
 
 
 def _start(app: App, present: Sequence[Interface]) -> bool:
@@ -161,7 +166,7 @@ def _wait_answer(app: App, method: str) -> None:
             return
 
 
-def _show(app: App, present: Sequence[Interface], fleet: Fleet | bytes | None) -> None:
+def _show(app: App, present: Sequence[Interface], asked: Membership | bytes | None) -> None:
     values = described(app.card, grouped=False)
     click.echo(f"\n{app.card.name} runs. Its card:\n")
     draw(str(values["card"]))
@@ -177,20 +182,11 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | bytes | None) -
         click.echo(
             f"\nNetworkManager manages {', '.join(managed)}, too; `meshsec doctor` has the commands that keep it away."
         )
-    if isinstance(fleet, bytes):
-        click.echo(
-            f"\n{app.card.name} looks for the fleet over the mesh, and asks it. Its operator approves the node by its "
-            "six words above, or by a photo of the QR code on the page (`meshsec page login --approve`)."
-        )
-    elif fleet:
-        click.echo(
-            f"\n{app.card.name} asks the fleet {fleet.name} over the mesh. Its operator approves the node by its six "
-            "words above, or by a photo of the QR code on the page (`meshsec page login --approve`).\n"
-            f"The fleet's own six words: {spoken(fleet)}"
-        )
+    if asked:
+        _show_fleet(app, asked)
     trusting = (
         "meshsec fleet requests       where the fleet's key is: shows who asks, and how to let a node in"
-        if fleet
+        if asked
         else "meshsec peer add NAME CARD   trusts a node by its card; that node must trust this one, too"
     )
     click.echo(
@@ -199,3 +195,19 @@ def _show(app: App, present: Sequence[Interface], fleet: Fleet | bytes | None) -
         "  meshsec doctor               says what is wrong, and how to fix it\n"
         "  meshsec help first-hour      leads from here to names, an access point and the page"
     )
+
+
+def _show_fleet(app: App, asked: Membership | bytes) -> None:
+    if isinstance(asked, bytes):
+        click.echo(
+            f"\n{app.card.name} looks for the fleet over the mesh, and asks it. Its operator approves the node by its "
+            "six words above, or by a photo of the QR code on the page (`meshsec page login --approve`)."
+        )
+    elif asked.of(app.card):
+        click.echo(f"\n{app.card.name} is a member of the fleet {asked.fleet.name}: {spoken(asked.fleet)}")
+    else:
+        click.echo(
+            f"\n{app.card.name} asks the fleet {asked.fleet.name} over the mesh. Its operator approves the node by its "
+            "six words above, or by a photo of the QR code on the page (`meshsec page login --approve`).\n"
+            f"The fleet's own six words: {spoken(asked.fleet)}"
+        )

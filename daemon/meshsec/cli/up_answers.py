@@ -7,6 +7,7 @@ from ipaddress import IPv4Address
 
 import click
 
+from meshsec import files
 from meshsec.adapters.files import credential
 from meshsec.adapters.files.credential import CredentialError
 from meshsec.adapters.kernel import interfaces as kernel
@@ -81,7 +82,7 @@ def asked_fleet() -> Fleet | bytes | None:
         text = click.prompt("Six words, or card, of the fleet to join (empty: none)", default="", show_default=False)
         try:
             return wanted(text) if text else None
-        except (FleetError, WordsError) as error:
+        except (FleetError, WordsError, files.FileError) as error:
             click.echo(error)
     return None
 

@@ -398,7 +398,7 @@ def test_a_card_with_the_name_of_another_node_is_not_approved(directory: Path, n
         signed = fleets.card_text(fleets.sign_card(KEY, clone, 2))
         for method, params in (("join_check", {"card": cards.render(clone)}), ("join_approve", {"signed": signed})):
             with pytest.raises(
-                ControlError, match=f"^{name} .*another node.*meshsec.toml.*restart meshsec.target.*meshsec fleet sign"
+                ControlError, match=f"^{name} .*another node.*meshsec.toml.*meshsec up.*meshsec fleet sign"
             ):
                 await methods[method](params)
         assert {one.card.address for one in member.trust.joined.members.values()} == {NEW.address}

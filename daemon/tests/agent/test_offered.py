@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,19 +21,26 @@ def test_the_list_is_written_at_the_start_and_after_changes_and_again_after_a_fa
     path = tmp_path / "services/offered"
     (tmp_path / "services").touch()
 
+    asked: list[int] = []
+
+    def offered(port: int) -> list[Offered]:
+        asked.append(port)
+        return [Offered("bravo", Service("wiki", port))]
+
     async def run() -> None:
         made = OfferedFile(path)
         task = asyncio.create_task(made.run())
         await until(lambda: bool(made.problem))
         (tmp_path / "services").unlink()
         await until(lambda: path.is_file() and path.read_text() == "")
-        assert made.problem == ""
+        await until(lambda: made.problem == "")
         numbers = set()
         for port in range(1, 40):
-            made.follow([Offered("bravo", Service("wiki", port))])
+            made.follow(partial(offered, port))
             await asyncio.sleep(0.001)
             numbers.add(path.stat().st_ino)
         assert len(numbers) < 20
+        assert len(asked) < 20, "the list is made when it is written"
         await until(lambda: path.read_text() == "bravo wiki tcp 39\n")
         task.cancel()
         with suppress(asyncio.CancelledError):

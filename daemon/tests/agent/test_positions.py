@@ -50,7 +50,7 @@ class World:
         known = self.driver.engine.known
         self.talk = PeerTalk(card(1).address, known)
         offered = [Service("wiki", 80)]
-        takers = Takers(lambda _peer, _names: None, lambda _all: None)
+        takers = Takers(lambda _peer, _names: None, None)
         self.services = ServicesSide(offered, known, self.talk, takers, serves=False)
         self.side = PositionsSide(card(1).address, settings, known, self.talk)
         self.talk._socket = self.socket  # type: ignore[assignment]

@@ -36,7 +36,7 @@ class Socket:
 
 
 def made(driver: Driver, talk: PeerTalk) -> ServicesSide:
-    takers = Takers(lambda _peer, _names: None, lambda _all: None)
+    takers = Takers(lambda _peer, _names: None, None)
     return ServicesSide([OURS], driver.engine.known, talk, takers, serves=False)
 
 
@@ -47,7 +47,7 @@ def test_a_peer_says_that_it_has_no_clients_and_who_asks_is_told_what_they_are_c
         cam = (ClientName("cam", (IPv4Address("10.130.0.5"),)),)
         known = world.driver.engine.known
         talk = world.talk = PeerTalk(card(1).address, known)
-        takers = Takers(lambda _peer, names: named.append(names), lambda offered: found.append([*offered]))
+        takers = Takers(lambda _peer, names: named.append(names), lambda offered: found.append([*offered()]))
         side = ServicesSide([], known, talk, takers, serves=True)
         talk._socket = world.socket  # type: ignore[assignment]
         world.reach()

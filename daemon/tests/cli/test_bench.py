@@ -144,8 +144,10 @@ def test_a_missing_program_is_named_with_its_package(meshsec: Meshsec, monkeypat
         assert f"apt install {package}" in refused.stderr
 
 
-def test_the_command_to_measure_anew_begins_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_to_measure_again_begins_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["meshsec", "bench", "crypto", "--resume", "a b.json", "--rounds", "2"])
+    assert again() == "meshsec bench crypto --rounds 2"
+    monkeypatch.setattr(sys, "argv", ["meshsec", "bench", "crypto", "--resume=a b.json", "--rounds", "2"])
     assert again() == "meshsec bench crypto --rounds 2"
 
 

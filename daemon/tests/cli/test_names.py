@@ -139,3 +139,33 @@ def test_doctor_says_what_can_be_done_where_etc_hosts_is_a_mount_or_there_is_no_
     assert fix() == "as root: meshsec hosts &"
     mounts.write_text(f"30 1 0:26 / {path} rw - ext4 /dev/sda1 rw\n")
     assert "is a mount, as in containers" in fix()
+
+
+def test_names_of_clients_alone_are_written_at_a_pace_and_those_of_nodes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts_file, "HOSTS", path := tmp_path / "hosts")
+    path.write_bytes(b"127.0.0.1 localhost\n")
+    names = tmp_path / "nodes"
+    kept = hosts_keeper._Kept(names)
+    assert kept.put(0.0) is None
+    assert hosts_file.parts(path).lines == (), "meshsecd has said nothing yet"
+    node, written, seconds = "fc00::2 n2.mesh\n", set(), None
+    for number in range(100):
+        names.write_text(f"{node}10.130.0.2 phone-{number}.n2.mesh\n")
+        seconds = kept.put(float(number))
+        written.add(path.read_bytes())
+    assert 1 < len(written) <= 12
+    assert seconds is not None
+    assert 0 < seconds <= 60
+    path.write_bytes(b"127.0.0.1 localhost\n")
+    assert kept.put(99.0) is not None
+    assert "fc00::2 n2.mesh" in hosts_file.parts(path).lines, "what another program removed is there again"
+    names.write_text(f"{node}fc00::3 n3.mesh\n10.130.0.2 last.n2.mesh\n")
+    assert kept.put(99.0) is None
+    assert hosts_file.parts(path).lines == ("fc00::2 n2.mesh", "fc00::3 n3.mesh", "10.130.0.2 last.n2.mesh")
+    names.write_text(f"{node}fc00::3 n3.mesh\n10.130.0.2 later.n2.mesh\n")
+    waited = kept.put(99.0)
+    assert waited is not None
+    assert kept.put(99.0 + waited) is None
+    assert "10.130.0.2 later.n2.mesh" in hosts_file.parts(path).lines

@@ -19,16 +19,17 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from meshsec.adapters import systemd
-from meshsec.adapters.files import credential
+from meshsec.adapters.files import credential, key_store
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.adapters.sockets.control import ControlServer
-from meshsec.cli import applied, main, setup, up_answers
+from meshsec.cli import applied, export, main, setup, up_answers
 from meshsec.cli import fleet_options as shown
 from meshsec.cli import up as command
+from meshsec.core.trust import fleets
 from meshsec.core.trust.fleets import Fleet, fleet_text
-from meshsec.core.trust.identity import raw_public_key
+from meshsec.core.trust.identity import make_card, raw_public_key
 from namespaces import ip, new_namespace
 
 RADIO = Interface("wlan1", wireless=True, has_default_route=False, up=False)
@@ -40,6 +41,7 @@ SYSTEMCTL = """\
 echo "systemctl $*" >>$CALLS
 case $1 in
 show)
+    if [ $2 = --property=LoadState ]; then grep -qx "masked $4" $STATE && echo masked || echo loaded; exit; fi
     case $2 in *UnitFileState) known=enabled ;; *) known=active ;; esac
     if grep -qx "$4" $STATE; then echo $known; else echo inactive; fi ;;
 enable) shift 2; for unit in "$@"; do echo $unit >>$STATE; done ;;
@@ -172,6 +174,21 @@ def test_a_fleet_is_looked_for_by_its_six_words(up: Up, config: Path, calls: Pat
     assert joined.sought == FLEET.fingerprint[:8] + bytes([FLEET.fingerprint[8] & 0xC0])
 
 
+def test_a_member_that_is_given_its_fleets_words_again_says_that_it_is_one(
+    up: Up, config: Path, calls: Path, meshsecd: None
+) -> None:
+    up(*BY_CABLE, "--join", fleet_text(FLEET))
+    done = up("--join", shown.spoken(FLEET))
+    assert "alpha asks the fleet rescue over the mesh" in done.stdout
+    own = key_store.load_public(config.parent / "state/node.key")
+    signed = fleets.sign_card(FLEET_KEY, make_card("alpha", own, None), 1)
+    store.join(config.parent / "peers", FLEET, fleets.card_text(signed), [signed.card])
+    done = up("--join", shown.spoken(FLEET))
+    assert "alpha is a member of the fleet rescue" in done.stdout
+    assert "looks for the fleet" not in done.stdout
+    assert store.read(config.parent / "peers").sought == b""
+
+
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
@@ -190,9 +207,10 @@ def test_a_text_that_means_no_fleet_is_refused_before_anything_is_written(
 def test_at_a_terminal_a_fleet_is_asked_for_until_the_answer_is_one(
     up: Up, config: Path, calls: Path, meshsecd: None
 ) -> None:
-    done = up(*BY_CABLE, typed=f"police\npolice random\n{fleet_text(FLEET)}")
+    done = up(*BY_CABLE, typed=f"police\npolice random\n@/absent\n{fleet_text(FLEET)}")
     assert "a fleet's card begins with" in done.stdout
     assert "2 words" in done.stdout
+    assert "/absent" in done.stdout
     assert FLEET.public_key in store.read(config.parent / "peers").memberships
 
 
@@ -266,6 +284,35 @@ def test_a_changed_configuration_is_put_into_force(running: Up, calls: Path, fou
     found.append({"name": "configuration", "level": "warn"})
     assert "The changed configuration is in force." in running().stdout
     assert changes(calls) == RESTARTS
+
+
+def test_a_unit_that_somebody_has_masked_stays_as_it_is(
+    running: Up, calls: Path, state: Path, found: list[dict[str, str]]
+) -> None:
+    state.write_text(f"{state.read_text()}masked meshsec-page.service\n")
+    found.append({"name": "configuration", "level": "warn"})
+    assert running().exit_code == 0
+    assert changes(calls) == [RESTARTS[0], RESTARTS[1].replace("meshsec-page.service ", ""), RESTARTS[2]]
+
+
+def test_what_a_restart_would_interrupt_is_named_with_its_command(
+    running: Up, config: Path, calls: Path, found: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found.append({"name": "configuration", "level": "warn"})
+    config.write_text(
+        config.read_text().replace('["eth1"]', '["eth1", "wlan1"]')
+        + '[radio]\nmesh_id = "valley"\nfrequency = 2412\nsecurity = "open"\n'
+    )
+    (ike := config.parent / "run/strongswan.conf").parent.mkdir(exist_ok=True)
+    ike.write_text("as it is now")
+    monkeypatch.setattr(export, "strongswan", lambda _app: "as it is now")
+    state_of_radio = running().stdout
+    assert "in force, except for what would interrupt the mesh" in state_of_radio
+    assert "if you changed [radio]: `systemctl restart meshsec-radio@wlan1`" in state_of_radio
+    assert "meshsec-ike" not in state_of_radio
+    monkeypatch.setattr(export, "strongswan", lambda _app: "with a link")
+    assert "`systemctl restart meshsec-ike`, which ends all SAs" in running().stdout
+    assert not any(line.startswith("systemctl restart meshsec-") for line in changes(calls))
 
 
 def test_what_is_started_has_read_the_configuration(
@@ -357,6 +404,8 @@ def test_what_an_access_node_lacks_is_named_with_the_command_that_brings_it(
     assert "[access] needs dnsmasq: `apt install dnsmasq-base`" in said(running())
     assert changes(calls) == []
     assert not (config.parent / "dnsmasq.conf").exists()
+    assert "[access] needs dnsmasq" in said(running("--join", fleet_text(FLEET)))
+    assert not store.read(config.parent / "peers").memberships
 
 
 def test_an_interface_that_is_not_there_is_refused_with_those_that_are(up: Up, config: Path, calls: Path) -> None:

@@ -48,7 +48,14 @@ def test_each_service_has_its_records_and_each_type_one_entry() -> None:
 def test_a_service_without_a_protocol_is_left_out_and_a_long_name_is_cut() -> None:
     assert "=" + '"' not in dns_sd.dnsmasq([Offered("bravo", Service("a-name-that-is-too-long", 1))])
     text = dns_sd.dnsmasq([Offered("n" * 32, Service("s" * 32, 80))])
-    assert f'"{"s" * 27} on {"n" * 32}._http' in text
+    assert f'"{"s" * 24}-80 on {"n" * 32}._http' in text
+
+
+def test_two_long_services_of_a_node_stay_two() -> None:
+    node, name = "n" * 32, "s" * 31
+    text = dns_sd.dnsmasq([Offered(node, Service(f"{name}a", 80)), Offered(node, Service(f"{name}b", 8080))])
+    assert len([line for line in text.splitlines() if line.startswith("ptr-record=_http")]) == 2
+    assert len({line.split(",")[0] for line in text.splitlines() if line.startswith("srv-host=")}) == 2
 
 
 @given(st.text(max_size=60))

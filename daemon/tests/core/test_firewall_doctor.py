@@ -56,6 +56,10 @@ def test_a_closed_table_that_names_no_mesh_interface_is_warned_of_with_the_comma
 def test_a_rule_that_names_the_interface_shows_that_the_mesh_was_thought_of() -> None:
     assert judged({UFW: NAMED}, ["mesh0"], hears=False) == []
     assert judged({UFW: 'iifname { "eth0", "mesh0" } accept'}, ["mesh0"], hears=False) == []
+    assert judged({UFW: 'iif "mesh0" accept'}, ["mesh0"], hears=False) == []
+    in_a_set = 'set mesh {\n\ttype ifname\n\telements = { "eth0",\n\t\t     "mesh0" }\n}\niifname @mesh accept'
+    assert judged({UFW: in_a_set}, ["mesh0"], hears=False) == []
+    assert judged({UFW: in_a_set}, ["mesh1"], hears=False) != []
     assert "names mesh1" in judged({UFW: NAMED}, ["mesh0", "mesh1"], hears=False)[0].found
     assert judged({UFW: 'iifname "mesh00" accept'}, ["mesh0"], hears=False) != []
     assert judged({UFW: 'comment "mesh0"'}, ["mesh0"], hears=False) != []

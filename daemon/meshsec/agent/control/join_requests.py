@@ -47,8 +47,7 @@ class JoinMethods:
             raise ControlError(
                 "refused",
                 f"{card.name} ({card.address}) has the name of another node, {other}, and another key; "
-                "give the new node a name of its own (`name` in its meshsec.toml, then "
-                "`systemctl restart meshsec.target`), "
+                "give the new node a name of its own (`name` in its meshsec.toml, then `meshsec up`), "
                 f"or, if {card.name} itself has a changed key, sign it with `meshsec fleet sign`",
             )
 

@@ -72,7 +72,7 @@ class ClientNamesTalk:
         self._woken.set()
 
     def follow(self, reached: frozenset[IPv6Address]) -> None:
-        """Take over which peers are in reach. What one says after it was away begins anew."""
+        """Tell peers that have come into reach everything, and forget what those have said that are gone."""
         fresh, self._reached = reached - self._reached, reached
         self._tellings = {peer: one for peer, one in self._tellings.items() if peer in reached}
         self._heard = {peer: one for peer, one in self._heard.items() if peer in reached}

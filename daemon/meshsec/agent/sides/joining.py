@@ -173,7 +173,7 @@ class JoiningSide:
     # --- what comes ---
 
     def heard(self, sender: IPv6Address, octets: bytes) -> None:
-        """Take a datagram, of whomever."""
+        """Take a datagram of anybody, trusted or not."""
         try:
             message = joining.decode(octets)
             now = self._loop.time()

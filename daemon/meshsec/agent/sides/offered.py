@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from meshsec import files
@@ -20,15 +20,15 @@ class OfferedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._wanted: tuple[dns_sd.Offered, ...] = ()
+        self._offered: Callable[[], Iterable[dns_sd.Offered]] = tuple
         self._changed = asyncio.Event()
         self._changed.set()
         self.problem = ""
         """Why the file is not what it ought to be; empty: it is."""
 
-    def follow(self, offered: Iterable[dns_sd.Offered]) -> None:
-        """Take over what is offered now."""
-        self._wanted = tuple(offered)
+    def follow(self, offered: Callable[[], Iterable[dns_sd.Offered]]) -> None:
+        """Write again what ``offered`` returns: once for all changes of ``PACE``, because it may be long."""
+        self._offered = offered
         self._changed.set()
 
     async def run(self) -> None:
@@ -37,7 +37,7 @@ class OfferedFile:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            text = dns_sd.render(self._wanted)
+            text = dns_sd.render(self._offered())
             if text == written:
                 continue
             if await self._write(text):

@@ -25,8 +25,8 @@ class Takers(NamedTuple):
 
     names: Callable[[IPv6Address, tuple[ClientName, ...]], None]
     """Takes what the clients of a peer are called."""
-    offered: Callable[[Iterable[Offered]], None]
-    """Takes all that this node and its peers offer."""
+    offered: Callable[[Callable[[], Iterable[Offered]]], None] | None
+    """Is told of each change, and how to get all that this node and its peers offer; None where nobody reads it."""
 
 
 class ServicesSide:
@@ -47,7 +47,7 @@ class ServicesSide:
         self._offered, self._known, self._talk = tuple(sorted(offered)), known, talk
         self._reached: Peers = frozenset()
         self._heard: dict[IPv6Address, tuple[Service, ...]] = {}
-        self._takers.offered(self._all())
+        self._changed()
         talk.add(self)
 
     def message(self, *, asks: bool) -> bytes:
@@ -68,7 +68,7 @@ class ServicesSide:
             self.client_names.heard(peer, message)
             return False
         self._heard[peer] = message.services()
-        self._takers.offered(self._all())
+        self._changed()
         if not message.clients:
             self.client_names.serves_none(peer)
         if message.asks:
@@ -81,7 +81,7 @@ class ServicesSide:
             self._reached = reached
             self._heard = {peer: found for peer, found in self._heard.items() if peer in reached}
             self.client_names.follow(reached)
-            self._takers.offered(self._all())
+            self._changed()
 
     def returned(self, peers: Peers) -> None:
         """Repeat to those who have not answered what clients are called here."""
@@ -89,6 +89,10 @@ class ServicesSide:
 
     def _send(self, peer: IPv6Address, message: Message) -> None:
         self._talk.send(peer, services.encode(message))
+
+    def _changed(self) -> None:
+        if self._takers.offered is not None:
+            self._takers.offered(self._all)
 
     def _all(self) -> Iterator[Offered]:
         return (Offered(node, one) for node, _, found in self._by_node() for one in found)

@@ -30,8 +30,8 @@ def crypto(rounds: int, into: Path, resume: Path | None, as_json: bool) -> None:
     """Measure the cryptography of this machine, one processor alone.
 
     Ciphers by the size of the packet in both directions, hashes, signatures, key agreements, and ML-KEM where OpenSSL
-    has it, by `openssl speed`. The kernel's ESP has ciphers of its own: `bench throughput PEER` measures those. A round
-    takes a minute and a half.
+    has it, with `openssl speed`. The kernel's ESP has ciphers of its own: `make bench-throughput` in meshsec's sources
+    measures those. A round takes a minute and a half.
     """
     need("openssl", "openssl")
     steps = in_rounds(_steps(), rounds)

@@ -57,8 +57,8 @@ def finish(record: Record, place: Place) -> None:
 
 
 def again() -> str:
-    """Return the command that measures anew."""
-    arguments = sys.argv[1:]
+    """Return the command that measures again from the beginning."""
+    arguments = [one for one in sys.argv[1:] if not one.startswith("--resume=")]
     if "--resume" in arguments:
         del arguments[(at := arguments.index("--resume")) : at + 2]
     return shlex.join(["meshsec", *arguments])

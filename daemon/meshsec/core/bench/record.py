@@ -75,7 +75,7 @@ class Record:
             self.notes.append(text)
 
     def document(self, again: str) -> dict[str, Any]:
-        """Return the JSON document. ``again`` is the command that measures anew."""
+        """Return the JSON document. ``again`` is the command that measures again."""
         return {
             "schema": self.schema,
             "name": self.name,

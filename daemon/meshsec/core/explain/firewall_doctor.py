@@ -57,7 +57,8 @@ def judged(tables: Mapping[Closed, str], interfaces: Collection[str], *, hears: 
 
 
 def _names(text: str, interface: str) -> bool:
-    return re.search(rf'ifname [^\n]*"{re.escape(interface)}"', text) is not None
+    quoted = re.escape(f'"{interface}"')
+    return re.search(rf"\b[io]if(name)? [^\n]*{quoted}|\belements = {{[^}}]*{quoted}", text) is not None
 
 
 def _found(table: Closed, missing: Iterable[str], hooks: Iterable[str]) -> str:

@@ -83,5 +83,9 @@ def _records(offered: Iterable[Offered]) -> Iterator[str]:
 
 
 def _instance(node: str, service: Service) -> str:
-    """Return what people are shown. A long name of a service is cut."""
-    return f"{service.name[: _LABEL_MAX - len(node) - 4]} on {node}"
+    """Return what people are shown. A long name of a service is cut and ends with the port, to stay unique."""
+    room = _LABEL_MAX - len(node) - len(" on ")
+    if len(service.name) <= room:
+        return f"{service.name} on {node}"
+    end = f"-{service.port}"
+    return f"{service.name[: room - len(end)]}{end} on {node}"

@@ -51,6 +51,11 @@ def parse(text: str) -> tuple[str, ...]:
     return lines
 
 
+def of_nodes(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the lines that ``render`` wrote which name nodes, without those of clients."""
+    return tuple(line for line in lines if (one := _LINE.fullmatch(line)) and not one[2])
+
+
 def clients(lines: Iterable[str]) -> Mapping[str, tuple[ClientName, ...]]:
     """Return the names of clients in lines that ``render`` wrote, by the names of their nodes."""
     found: dict[str, dict[str, ClientName]] = {}

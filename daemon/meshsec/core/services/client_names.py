@@ -77,7 +77,10 @@ class Heard:
         self._parts: dict[int, list[ClientName]] = {}
 
     def take(self, message: Names) -> bool:
-        """Take a part. Return whether all parts of its number are here now; a late part of an older one counts not."""
+        """Take a part. Return whether all parts of its number are here now.
+
+        A late part of an older number does not count.
+        """
         asked = (message.epoch, message.number)
         if asked == self._complete:
             return True

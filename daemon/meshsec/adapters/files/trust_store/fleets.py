@@ -82,12 +82,17 @@ def _join(directory: Path, fleet: Fleet, signed: SignedCard | None, own: Sequenc
     return membership
 
 
-def seek(directory: Path, sought: bytes) -> None:
-    """Look for the fleet whose key six words mean, instead of any other one. Raises TrustStoreError."""
+def seek(directory: Path, sought: bytes) -> Membership | None:
+    """Look for the fleet whose key six words mean, instead of any other one. Raises TrustStoreError.
+
+    Return the membership if that fleet is joined already; then nothing is looked for.
+    """
     with place.locked(directory):
         known = read(directory).memberships.values()
-        if not any(first_octets(one.fleet.fingerprint) == sought for one in known):
+        found = next((one for one in known if first_octets(one.fleet.fingerprint) == sought), None)
+        if found is None:
             place.write(directory / f"fleet{SOUGHT_SUFFIX}", f"{sought.hex()}\n")
+    return found
 
 
 def end_search(directory: Path, sought: bytes) -> bool:
