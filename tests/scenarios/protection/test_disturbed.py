@@ -212,7 +212,7 @@ def test_a_reload_and_another_policy_leak_nothing_and_user_data_goes_on(mesh: La
         try:
             a.reconfigure(replace(options, policy={**options.policy, **OTHER_SUITES}))
             a.daemons.agent.send_signal(signal.SIGHUP)
-            a.wait_for("it is reported", lambda: "`meshsec up` puts it into force" in a.daemons.agent.tail(40), PATIENCE)
+            a.wait_for("it is reported", lambda: "puts it into force" in a.daemons.agent.tail(40), PATIENCE)
             for one in (running, beside):
                 wait_arrivals(one)
             a.daemons.agent.stop()
