@@ -40,7 +40,8 @@ def _await_detour(mesh: Mesh) -> None:
     _await_next(mesh, "b", "a", "mesh-c", AT_ONCE)
     _await_next(mesh, "d", "b", "mesh-c", AT_ONCE)
     _await_next(mesh, "c", "a", "mesh-d", AT_ONCE)
-    assert mesh["a"].reaches(mesh["b"])
+    # Routers may choose once more when the last news of the link arrives; a relay then lacks the route for a moment.
+    mesh["a"].wait_for("packets get through", lambda: mesh["a"].reaches(mesh["b"]), AT_ONCE)
 
 
 def test_link_down_at_one_end_is_carrier_loss_at_the_other_and_both_reroute(ring: Mesh) -> None:
