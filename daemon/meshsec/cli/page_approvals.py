@@ -19,10 +19,10 @@ from meshsec.core.trust import fleets
 from meshsec.core.values.model import Card
 
 MOST = 64
-"""Nodes that one command signs: whoever takes the page over must not fill the fleet, which has 4096 members at most."""
+"""Largest number of nodes that one command signs. An attacker in the page's place must not fill the fleet (4096)."""
 
 Said = dict[str, str]
-"""What meshsecd is told of the card that it wanted to be signed."""
+"""The command's answer about the card that meshsecd wanted to be signed."""
 
 
 def serve(client: Client, signer: str, directory: Path, key: Ed25519PrivateKey) -> Iterator[str]:

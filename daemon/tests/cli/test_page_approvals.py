@@ -1,8 +1,6 @@
 """``page login --approve`` signs what a login of the page approves, with a server in meshsecd's place (ADR 0081)."""
 
-import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_network
@@ -13,7 +11,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
-from meshsec.adapters.sockets.control import ControlServer
+from cli.answering import answering
 from meshsec.cli import cards as shown
 from meshsec.cli import page_approvals
 from meshsec.core.trust import card as cards
@@ -56,10 +54,8 @@ def wanting() -> Wanting:
 def asked(meshsec: Meshsec, tmp_path: Path, wanting: Wanting) -> Iterator[list[str]]:
     """Answer in meshsecd's place, and give the list of what was asked."""
     asked: list[str] = []
-    started = threading.Event()
-    loop = asyncio.new_event_loop()
 
-    async def answer(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    def answer(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         asked.append(method)
         if method == "page_login":
             wanting.places.append(params["addresses"])
@@ -70,25 +66,8 @@ def asked(meshsec: Meshsec, tmp_path: Path, wanting: Wanting) -> Iterator[list[s
             return {"token": "t0ken", "seconds": 300.0, "signer": "s1gner"}
         return {"token": "t0ken", "seconds": 300.0, "ended": 2}
 
-    server = ControlServer(tmp_path / "a/run/control.sock", answer)
-
-    def serve() -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_until_complete(server.start())
-        started.set()
-        loop.run_forever()
-        loop.run_until_complete(server.close())
-        for task in asyncio.all_tasks(loop):
-            loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
-        loop.run_until_complete(asyncio.sleep(0.01))
-        loop.close()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    assert started.wait(10)
-    yield asked
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    with answering(tmp_path / "a/run/control.sock", answer):
+        yield asked
 
 
 def _card(name: str, number: int, *networks: str) -> Card:

@@ -16,8 +16,8 @@ from pathlib import Path
 from meshsec.adapters.sockets.control import give_to_group
 
 GROUP = "meshsec-page-port"
-"""The group that may use the socket, if it exists. It has no account but the page's process: whoever gets the sockets
-could accept a browser's connection in the page's place, and so catch a login."""
+"""The group that may use the socket, if it exists. Only the page's process is in it, because a process that gets the
+sockets could accept a browser's connection in the page's place, and catch a login."""
 MOST = 64
 """Sockets of one page: three or four, and one for each access network."""
 AWAY_SECONDS = 60.0

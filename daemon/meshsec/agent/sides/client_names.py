@@ -1,8 +1,8 @@
-"""The part of the services' side that tells peers what this node's clients are called, and hears of theirs (ADR 0078).
+"""The part of the services' side that tells peers the names of this node's clients, and hears of theirs (ADR 0078).
 
-An access node tells each peer whose channel begins to carry, or that asks, and all of them after a change, until they
-answer. The datagrams of one telling leave one by one, and changes are told at most each ``PACE``, so that clients that
-come and go cost the air little. Where nothing changes nothing is sent.
+An access node tells a peer when its channel begins to carry, when the peer asks, and after a change, until the peer
+answers. It sends the datagrams one by one, and changes at most every ``PACE``, so that clients that come and go cost
+the air little. It sends nothing while nothing changes.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class _Telling:
 
 
 class ClientNamesTalk:
-    """What is told to peers, and what they tell."""
+    """Tell peers the names of this node's clients, and hear the names of theirs."""
 
     def __init__(
         self,

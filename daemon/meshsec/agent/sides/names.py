@@ -12,6 +12,7 @@ from ipaddress import IPv6Address
 from pathlib import Path
 
 from meshsec import files
+from meshsec.agent.sides.written_file import WrittenFile
 from meshsec.core.channels.client_names import admitted, elsewhere, of_nodes
 from meshsec.core.channels.situation import Situation
 from meshsec.core.formats import hosts
@@ -25,7 +26,6 @@ PACE = 2.0
 """Seconds between two writings for clients alone: peers that say much wear out no disk. Trust takes effect at once."""
 LIMIT = 4 << 20
 """Bytes of the file: thousands of nodes fit."""
-_MODE = 0o644
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,8 @@ class NamesSide:
 
     def __init__(self, path: Path, own: Sequence[Card], known: Situation) -> None:
         """``own`` are the cards of this node's keys, the present one's first."""
-        self._path, self._own, self._known = path, own, known
+        self._file = WrittenFile(path, "names")
+        self._own, self._known = own, known
         self._peers: tuple[Peer, ...] = ()
         self._heard: dict[IPv6Address, tuple[ClientName, ...]] = {}
         """What peers have said since meshsecd's start, the newest last."""
@@ -49,16 +50,19 @@ class NamesSide:
         self._by_address: Mapping[Address, str] = {}
         """The names of clients as they were written last."""
         self._changed = asyncio.Event()
-        self.problem = ""
+
+    @property
+    def problem(self) -> str:
         """Why the file is not what it ought to be; empty: it is."""
+        return self._file.problem
 
     async def load(self) -> None:
         """Take over what peers and clients had said before meshsecd's start."""
         try:
-            if files.exists(self._path):
-                self._before = hosts.clients(hosts.parse(await asyncio.to_thread(files.read, self._path, LIMIT)))
+            if files.exists(self._file.path):
+                self._before = hosts.clients(hosts.parse(await asyncio.to_thread(files.read, self._file.path, LIMIT)))
         except (files.FileError, hosts.HostsError) as error:
-            _log.warning("names: %s: the names of clients are learnt again: %s", self._path, error)
+            _log.warning("names: %s: the names of clients are learnt again: %s", self._file.path, error)
 
     def follow(self, peers: Iterable[Peer]) -> None:
         """Take over the peers in force."""
@@ -127,7 +131,7 @@ class NamesSide:
             wanted = nodes + hosts.render(clients)
             if wanted == written:
                 continue
-            if await self._write(wanted):
+            if await self._file.write(wanted):
                 written, not_before = wanted, loop.time() + PACE
             else:
                 await asyncio.sleep(AGAIN)
@@ -141,15 +145,3 @@ class NamesSide:
                 self._changed.clear()
         except TimeoutError:
             return
-
-    async def _write(self, text: str) -> bool:
-        try:
-            files.make_directory(self._path.parent)
-            await asyncio.to_thread(files.write, self._path, text.encode(), _MODE)
-        except files.FileError as error:
-            if str(error) != self.problem:
-                _log.warning("names: %s", error)
-            self.problem = str(error)
-        else:
-            self.problem = ""
-        return not self.problem

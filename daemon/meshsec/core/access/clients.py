@@ -22,7 +22,7 @@ FORGET = 3600.0
 LATE = 1.0
 """Seconds for which a node ignores frames of a client that another node took over: they were on their way before."""
 RENAMED = 60.0
-"""Seconds after a client's naming for which it keeps that name, whatever it says: each change is told to all peers."""
+"""Seconds for which a client keeps a new name, whatever it says. Each change costs a message to every peer."""
 NUMBER_MAX = 2**53 - 1
 
 

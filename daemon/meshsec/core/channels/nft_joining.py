@@ -32,8 +32,8 @@ _PEERS_RATE = "limit rate 100/second burst 100 packets"
 def sets(spec: RulesSpec) -> list[str]:
     """Return the sets of the nodes and of the neighbours whose datagrams are counted, these by hardware address.
 
-    A full set takes nobody more, and nobody's place. That of the rates has more room than that of the shares, because
-    the kernel counts elements until it removes them.
+    A full set accepts no new element, and nobody loses a place in it. The set of the rates is larger than that of the
+    shares, because ended elements count until the kernel removes them.
     """
     if not spec.joins:
         return []

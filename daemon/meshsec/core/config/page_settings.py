@@ -25,8 +25,8 @@ class PageSettings(Struct, frozen=True):
     clients_log_in: Annotated[
         bool,
         Meta(
-            description="clients of this node's access point can log in, although whoever has its password can take "
-            "such a login over; needs `access = true`, `security = 'sae'`, and no wired `ports` for clients"
+            description="clients of this node's access point can log in; everybody who has its password can take "
+            "such a login over. It needs `access = true`, `security = 'sae'`, and no wired `ports` for clients"
         ),
     ] = False
 

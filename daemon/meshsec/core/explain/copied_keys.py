@@ -12,7 +12,7 @@ class Own(StrEnum):
 
     NONE = "none"
     ANNOUNCED = "announced"
-    """Its router announces this node's address, as whoever forges routing messages does."""
+    """Its router announces this node's address. A forger of routing messages can look the same."""
     TAKEN = "taken"
     """A neighbour that does not hear this node has a link to its address."""
     PROVEN = "proven"

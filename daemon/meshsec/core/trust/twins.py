@@ -7,8 +7,8 @@ So a node that asks in vain sends a *claim*: a number that meshsecd draws at its
 life, signed by the node's key. The peer sends the claim on to its own address of the node, as a *question* with a
 nonce. Whoever the peer's packets reach answers it. A node remembers all lives in which it has claimed. To a life of
 its own it says nothing: the claim is its own, or an old one that somebody replays. To a claim by its key in another
-life it answers by a *denial*, signed over the nonce. Both signatures are of one key, and whoever made the second one
-now never made the first one: two nodes have the key, or had it when the claim was made.
+life it answers by a *denial*, signed over the nonce. One key made both signatures, and the node that made the
+second one never made the first. So two nodes have the key, or had it when the claim was made.
 
 Datagrams of the port for requests to join (``joining.py``), octets, big-endian, after version 1 and kind:
 

@@ -135,7 +135,7 @@ def admit(directory: Path, own_octets: bytes, members: Sequence[bytes], own: Seq
 
 
 def take_own(directory: Path, octets: Iterable[bytes], own: Sequence[Card]) -> bool:
-    """Save what a fleet has signed anew for a key of this node, and return whether there was any.
+    """Save the cards of this node that a fleet has signed again. Return whether there were any.
 
     A node is not made a member so: it has a signed card of that fleet and key already. Raises TrustStoreError.
     """
