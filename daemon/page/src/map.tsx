@@ -1,13 +1,12 @@
 /** The map: nodes where they are, for those who may see it. */
 
-import { select } from "d3-selection";
-import { type ZoomBehavior, zoom, zoomIdentity } from "d3-zoom";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Graph } from "./document";
 import { UNIT, drawMap } from "./map-draw";
 import { Section, Table } from "./parts";
 import { type Place, type Places, followPlaces, projected } from "./places";
 import { Tiles } from "./tiles";
+import { Zoomed, extent } from "./zoomed";
 
 /** Metres that are shown at least when all is shown. */
 const CLOSEST = 3e-6;
@@ -78,39 +77,17 @@ function seen({ age, fixed, reached }: Place): string {
   return reached ? ago : `${ago}, out of reach`;
 }
 
-/** The canvas, and what the reader does with it. */
-class Drawing {
-  private view = { x: 0, y: 0, k: 1 };
+/** The map on its canvas. */
+class Drawing extends Zoomed {
   private centre: [number, number] = [0.5, 0.5];
   private positions: Place[] = [];
   private graph: Graph = { nodes: {}, edges: {}, routes: {} };
   private own = "";
-  private isDue = false;
-  /** Whether the map follows the nodes until the reader takes it over. */
-  private isFitting = true;
   private readonly tiles: Tiles | undefined;
-  private readonly zooming: ZoomBehavior<HTMLCanvasElement, unknown>;
-  private readonly resized: ResizeObserver;
-  private readonly scheme = matchMedia("(prefers-color-scheme: dark)");
 
-  constructor(
-    private readonly canvas: HTMLCanvasElement,
-    hasMap: boolean,
-    failed: (problem: string) => void,
-  ) {
+  constructor(canvas: HTMLCanvasElement, hasMap: boolean, failed: (problem: string) => void) {
+    super(canvas, [1 / UNIT, 2 ** 10]);
     this.tiles = hasMap ? new Tiles(() => this.redraw(), failed) : undefined;
-    this.zooming = zoom<HTMLCanvasElement, unknown>()
-      .scaleExtent([1 / UNIT, 2 ** 10])
-      .filter((event: Event) => !(event instanceof WheelEvent) || event.ctrlKey)
-      .on("zoom", ({ transform, sourceEvent }) => {
-        this.view = transform;
-        if (sourceEvent) this.isFitting = false;
-        this.redraw();
-      });
-    select(canvas).call(this.zooming).on("dblclick.zoom", null);
-    this.resized = new ResizeObserver(() => this.redraw());
-    this.resized.observe(canvas);
-    this.scheme.addEventListener("change", this.redraw);
   }
 
   show(positions: Place[], graph: Graph, own: string): void {
@@ -118,33 +95,16 @@ class Drawing {
     this.redraw();
   }
 
-  scale(factor: number): void {
-    this.isFitting = false;
-    this.zooming.scaleBy(select(this.canvas), factor);
-  }
-
-  fit(): void {
-    this.isFitting = true;
-    this.redraw();
-  }
-
-  close(): void {
+  override close(): void {
     this.tiles?.close();
-    this.resized.disconnect();
-    this.scheme.removeEventListener("change", this.redraw);
+    super.close();
   }
 
-  private redraw = (): void => {
-    if (this.isDue) return;
-    this.isDue = true;
-    requestAnimationFrame(() => {
-      this.isDue = false;
-      if (this.isFitting) this.fitNow();
-      drawMap(this.canvas, { ...this.view, centre: this.centre }, this);
-    });
-  };
+  protected override paint(): void {
+    drawMap(this.canvas, { ...this.view, centre: this.centre }, this);
+  }
 
-  private fitNow(): void {
+  protected override fitNow(): void {
     const points = this.positions.map((place) => projected(place.latitude, place.longitude));
     if (!points.length) return;
     const [left, right] = extent(points.map(([x]) => x));
@@ -154,17 +114,11 @@ class Drawing {
     const down = Math.max(bottom - top, CLOSEST) * UNIT;
     const k = Math.min(Math.max((width - 100) / across, 1 / UNIT), Math.max((height - 100) / down, 1 / UNIT), 2 ** 10);
     this.centre = [(left + right) / 2, (top + bottom) / 2];
-    this.view = { x: 0, y: 0, k };
-    // The reader's first movement starts from here.
-    Object.assign(this.canvas, { __zoom: zoomIdentity.scale(k) });
+    this.look(0, 0, k);
   }
 
   /** What is drawn. */
   get content() {
     return { positions: this.positions, graph: this.graph, own: this.own, tiles: this.tiles };
   }
-}
-
-function extent(values: number[]): [number, number] {
-  return [Math.min(...values), Math.max(...values)];
 }

@@ -1,12 +1,11 @@
 /** The mesh as a live graph, and the route to a chosen node. */
 
-import { select } from "d3-selection";
-import { type ZoomBehavior, zoom, zoomIdentity } from "d3-zoom";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { EdgeKind, Graph } from "./document";
 import { draw } from "./draw";
 import { Layout, type Place } from "./layout";
 import { Section } from "./parts";
+import { Zoomed, extent } from "./zoomed";
 
 interface Props {
   graph: Graph;
@@ -74,36 +73,17 @@ function summary(graph: Graph): string {
   );
 }
 
-/** The canvas, its layout and what the reader does with it. */
-class Drawing {
-  private view = { x: 0, y: 0, k: 1 };
+/** The canvas, its layout and what the reader chooses in it. */
+class Drawing extends Zoomed {
   private route: string[] = [];
-  private isDue = false;
-  /** Whether the drawing follows the layout until the reader takes it over. */
-  private isFitting = true;
-  private readonly layout: Layout;
-  private readonly zooming: ZoomBehavior<HTMLCanvasElement, unknown>;
-  private readonly resized: ResizeObserver;
-  private readonly scheme = matchMedia("(prefers-color-scheme: dark)");
+  private readonly layout = new Layout(() => this.redraw());
 
   constructor(
-    private readonly canvas: HTMLCanvasElement,
+    canvas: HTMLCanvasElement,
     private readonly choose: (name: string) => void,
   ) {
-    this.layout = new Layout(() => this.redraw());
-    this.zooming = zoom<HTMLCanvasElement, unknown>()
-      .scaleExtent([0.05, 8])
-      .filter(isMeant)
-      .on("zoom", ({ transform, sourceEvent }) => {
-        this.view = transform;
-        if (sourceEvent) this.isFitting = false;
-        this.redraw();
-      });
-    select(canvas).call(this.zooming).on("dblclick.zoom", null);
+    super(canvas, [0.05, 8]);
     canvas.addEventListener("click", this.clicked);
-    this.resized = new ResizeObserver(() => this.redraw());
-    this.resized.observe(canvas);
-    this.scheme.addEventListener("change", this.redraw);
   }
 
   show(graph: Graph, route: string[]): void {
@@ -112,42 +92,23 @@ class Drawing {
     this.redraw();
   }
 
-  scale(factor: number): void {
-    this.isFitting = false;
-    this.zooming.scaleBy(select(this.canvas), factor);
-  }
-
-  fit(): void {
-    this.isFitting = true;
-    this.redraw();
-  }
-
-  close(): void {
+  override close(): void {
     this.layout.stop();
-    this.resized.disconnect();
-    this.scheme.removeEventListener("change", this.redraw);
+    super.close();
   }
 
-  private redraw = (): void => {
-    if (this.isDue) return;
-    this.isDue = true;
-    requestAnimationFrame(() => {
-      this.isDue = false;
-      if (this.isFitting) this.fitNow();
-      draw(this.canvas, this.layout, this.view, this.route);
-    });
-  };
+  protected override paint(): void {
+    draw(this.canvas, this.layout, this.view, this.route);
+  }
 
-  private fitNow(): void {
+  protected override fitNow(): void {
     const places = [...this.layout.places.values()];
     if (!places.length) return;
     const [left, right] = extent(places.map((place) => place.x));
     const [top, bottom] = extent(places.map((place) => place.y));
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const k = Math.min(3, (width - 60) / Math.max(right - left, 1), (height - 60) / Math.max(bottom - top, 1));
-    this.view = { k, x: (-k * (left + right)) / 2, y: (-k * (top + bottom)) / 2 };
-    // The reader's first movement starts from here.
-    Object.assign(this.canvas, { __zoom: zoomIdentity.translate(this.view.x, this.view.y).scale(k) });
+    this.look((-k * (left + right)) / 2, (-k * (top + bottom)) / 2, k);
   }
 
   private clicked = (event: MouseEvent): void => {
@@ -159,12 +120,6 @@ class Drawing {
   };
 }
 
-/** Return whether a movement is for the drawing: a wheel or one finger alone scrolls the page. */
-function isMeant(event: Event): boolean {
-  if (event instanceof WheelEvent) return event.ctrlKey;
-  return !(window.TouchEvent && event instanceof TouchEvent) || event.touches.length > 1;
-}
-
 function nearest(places: Iterable<Place>, x: number, y: number, within: number): Place | undefined {
   let found: Place | undefined;
   for (const place of places) {
@@ -172,8 +127,4 @@ function nearest(places: Iterable<Place>, x: number, y: number, within: number):
     if (distance < within) [found, within] = [place, distance];
   }
   return found;
-}
-
-function extent(values: number[]): [number, number] {
-  return [Math.min(...values), Math.max(...values)];
 }
