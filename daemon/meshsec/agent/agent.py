@@ -25,7 +25,7 @@ from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.requests import Requests
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.driver import Driver
-from meshsec.agent.sides import access, leftovers
+from meshsec.agent.sides import access, bench, leftovers
 from meshsec.agent.sides.access import AccessSide
 from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.configuration import ConfigurationFile
@@ -173,6 +173,8 @@ class Agent:
         )
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
+        in_kernel = self.driver.rules_in_force, self.kernel.beside_rules
+        self.bench = bench.BenchSide(engine.known, bench.Uses(self.driver.post, *in_kernel, self._spawn, self.modes))
         self.configuration = ConfigurationFile(start.config, settings)
         self._page = PageRequests(self._answer, asyncio.get_running_loop().time, lambda: self._keeper.places)
         self._keeper = Keeper(Path(settings.paths.page_socket), self._page.end_all)
@@ -211,6 +213,7 @@ class Agent:
                 self.positions,
                 self.islands,
                 self.modes,
+                self.bench,
                 self.scheduling,
                 self.reload,
             ),
@@ -256,6 +259,7 @@ class Agent:
             self._notifier.stopping()
             self._notifier.close()
             self.driver.close()
+            self.bench.close()
             self.scheduling.close()
             self._keeper.close()
             await self._view.close()
