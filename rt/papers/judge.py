@@ -38,12 +38,27 @@ def failed(entry: Entry, results: Results) -> Iterator[str]:
                 yield f"{about} is {digits(value)}, allowed is {_bounds(claim)}"
 
 
+def unfit(entry: Entry, results: Results) -> Iterator[str]:
+    """Yield what the entry takes from results that are there and do not have it, such as those of a short run."""
+    for one in entry.named:
+        if isinstance(one.ours, Selector) and results.get(one.ours.result) and not results.figure(one.ours):
+            yield f"{one.ours.result} has no cell for {one.what!r}"
+    for panel in entry.panel:
+        for series in panel.series:
+            select = series.select
+            if results.get(select.result) and not any(
+                panel.across in cell["key"] for cell in results.cells(select) or ()
+            ):
+                yield f"{select.result} has no cell for the curve {series.label!r}"
+
+
 def missing(entry: Entry, results: Results) -> Iterator[str]:
     """Yield what the entry lacks: kept results, the sentence, or an answer."""
     absent = [name for name in entry.results() if results.get(name) is None]
     yield from (f"the result {name!r} is not kept" for name in absent)
     if not entry.cannot and not entry.results() and not entry.diagram and not any(value.ours for value in entry.value):
         yield "nothing of ours answers it, and it does not say why"
+    yield from unfit(entry, results)
     if entry.results() and not absent and not entry.says:
         yield "the sentence `says` is empty"
     yield from (f"the claim does not hold: {words}" for words in failed(entry, results))
@@ -55,7 +70,7 @@ def words(value: Value, results: Results) -> tuple[str, str, str]:
         return value.ours or "-", "", ""
     found = results.figure(value.ours)
     if not found:
-        return "not measured yet", "", ""
+        return "no sample" if results.get(value.ours.result) else "not measured yet", "", ""
     return f"{digits(found.median)}", f"{digits(found.low)} to {digits(found.high)}", str(found.n)
 
 

@@ -60,9 +60,9 @@ class Results:
         return self._read[name]
 
     def figure(self, selector: Selector) -> Figure | None:
-        """Return the figure of one cell, or None when its result is not there. Raises KeptError."""
+        """Return the figure of one cell, or None when it is not there. Raises KeptError if several fit."""
         cells = self.cells(selector)
-        if cells is None:
+        if not cells:
             return None
         if len(cells) != 1:
             raise KeptError(
@@ -72,7 +72,8 @@ class Results:
         if not selector.over:
             return figure
         other = self.figure(Selector(selector.result, selector.over, selector.unit, scale=selector.scale))
-        assert other
+        if not other:
+            return None
         if not other.median:
             raise KeptError(f"{selector.result}: the median of {selector.over} is 0, so nothing can be divided by it")
         return Figure(

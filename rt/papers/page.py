@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import fill
 
 from rt.papers.form import Entry, Made, Selector, Work
-from rt.papers.judge import failed, missing, sentence, words
+from rt.papers.judge import failed, missing, sentence, unfit, words
 from rt.papers.kept import Results
 from rt.papers.picture import draw, drawable
 
@@ -102,6 +102,8 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
     absent = [name for name in entry.results() if results.get(name) is None]
     if absent:
         yield _prose(f"**Not measured yet:** {', '.join(absent)}.")
+    elif lacks := list(unfit(entry, results)):
+        yield _prose(f"**Not in this run:** {'; '.join(lacks)}.")
     elif entry.says:
         yield _prose(f"**Here:** {sentence(entry, results)}")
     for claim in failed(entry, results):

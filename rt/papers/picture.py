@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ class _Curve:
 def drawable(entry: Entry, results: Results) -> bool:
     """Return whether there is something to draw: a diagram, a value of the work, or a result of ours."""
     drawn = any(value.panel for value in entry.value) or any(
-        results.get(series.select.result) for panel in entry.panel for series in panel.series
+        results.cells(series.select) for panel in entry.panel for series in panel.series
     )
     return bool(entry.diagram) or bool(entry.panel and drawn)
 
@@ -121,8 +122,6 @@ def _points(panel: Panel, number: int, results: Results) -> Points:
         if place in points:
             raise KeptError(f"{select.result}: {select.key} fits two cells at {panel.across} = {place}")
         points[place] = interval([select.scale * sample for sample in cell["samples"]])
-    if results.get(select.result) and not points:
-        raise KeptError(f"{select.result}: {select.key} in {select.unit} fits no cell with the key {panel.across!r}")
     return points
 
 
@@ -186,6 +185,9 @@ def _scales(axes: "Axes", panel: Panel, places: Sequence[float | str], *, named:
         axes.xaxis.set_major_formatter("{x:g}")
     if panel.log_up:
         axes.set_yscale("log")
+        # Whole decades, so that a small difference looks small.
+        least, greatest = axes.get_ylim()
+        axes.set_ylim(10 ** floor(log10(least)), 10 ** ceil(log10(greatest)))
         decimal(axes.yaxis, (1, 2, 5))
     else:
         axes.set_ylim(bottom=0)
