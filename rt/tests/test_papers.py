@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from rt.ccm import paper
 from rt.papers import __main__ as command
 from rt.papers import form, judge, kept, page
 from rt.papers.form import Claim, Diagram, Entry, FormError, Made, Panel, Selector, Series, Value, Work
@@ -42,6 +43,20 @@ def test_the_committed_page_and_pictures_are_what_the_kept_results_give(tmp_path
         assert committed.exists(), f"{committed} is not there; `make papers` draws it"
         assert committed.read_bytes() == path.read_bytes(), f"{committed} is old; `make papers` draws it"
     assert {path.name for path in PAPERS.glob("*")} == {path.name for path in written[1:]}
+
+
+def test_the_values_of_the_dissertation_are_those_that_its_benchmark_draws() -> None:
+    drawn = {
+        (int(entry.number), value.series, value.at): value.value
+        for entry in form.works()["agosto-padilla-2016"].entry
+        for value in entry.value
+        if entry.kind == "figure" and entry.number in {"13", "14", "15", "16"} and value.panel
+    }
+    for row in paper.ROWS:
+        series = f"{row.what.rpartition(' ')[2]}, other end {row.other}"
+        assert drawn.pop((row.figure, series, paper.SHORTEST)) == row.shortest
+        assert drawn.pop((row.figure, series, paper.LONGEST)) == row.longest
+    assert not drawn
 
 
 def test_pictures_are_small() -> None:
@@ -308,3 +323,27 @@ def test_the_list_of_what_is_missing_has_status_1_until_it_is_empty(
     )
     found = CliRunner().invoke(command.main, ["missing"])
     assert found.output.splitlines()[1:] == ["w table 2: there is no entry", "v figure 1: there is no entry"]
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "drawn"),
+    [("cp {new} {x}", 0, True), ("cp {new} {x}; false", 1, True), ("false", 1, False)],
+)
+def test_measuring_draws_what_was_measured_now_and_names_the_benchmark_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, status: int, *, drawn: bool
+) -> None:
+    """A result from before is not taken for one of now."""
+    new, old = tmp_path / "new", tmp_path / "x.json"
+    old.write_text(json.dumps(_result()), encoding="utf-8")
+    new.write_text(json.dumps(_result(params={"quick": True})), encoding="utf-8")
+    made = {"x": Made(program.format(new=new, x=old), 1), "unused": Made("false", 1)}
+    monkeypatch.setattr(command, "works", lambda: {"w": WORK})
+    monkeypatch.setattr(command, "results", lambda: made)
+    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(command, "MEASURED", tmp_path / "papers")
+    found = CliRunner().invoke(command.main, ["measure"])
+    assert found.exit_code == status
+    assert ("x failed" in found.output) is bool(status)
+    text = " ".join((tmp_path / "papers/papers.md").read_text(encoding="utf-8").split())
+    assert ("too few samples to quote" in text) is drawn
+    assert ("**Not measured yet:** x." in text) is not drawn
