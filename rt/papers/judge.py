@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
-from rt.measure.plot import figure as digits
 from rt.papers.form import Claim, Entry, Selector, Value
 from rt.papers.kept import Figure, Results
+
+
+def digits(value: float) -> str:
+    """Return a number with three digits, or all before the point, and never with an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def figures(entry: Entry, results: Results) -> dict[str, Figure]:
@@ -71,7 +75,8 @@ def words(value: Value, results: Results) -> tuple[str, str, str]:
     found = results.figure(value.ours)
     if not found:
         return "no sample" if results.get(value.ours.result) else "not measured yet", "", ""
-    return f"{digits(found.median)}", f"{digits(found.low)} to {digits(found.high)}", str(found.n)
+    interval = f"{digits(found.low)} to {digits(found.high)}" if found.n > 1 else ""
+    return digits(found.median), interval, str(found.n)
 
 
 def _value(claim: Claim, known: Mapping[str, Figure]) -> float:

@@ -208,27 +208,35 @@ def _diagrams(title: str, diagrams: Sequence[Diagram], path: Path) -> None:
 
 
 def _extent(diagram: Diagram) -> tuple[float, float]:
-    width = (max(box.at[0] for box in diagram.boxes) + 1) * _BOX[0]
+    """Return width and height in inches."""
+    across, up = ([box.at[axis] for box in diagram.boxes] for axis in (0, 1))
+    width = (max(across) - min(across) + 1) * _BOX[0]
     if diagram.sequence:
         return max(width, 7.0), (len(diagram.lines) + 2) * _HEIGHT
-    return width, (max(box.at[1] for box in diagram.boxes) + 1) * _BOX[1]
+    return width, (max(up) - min(up) + 1) * _BOX[1]
 
 
 def _network(axes: "Axes", diagram: Diagram) -> None:
     places = {box.name: box.at for box in diagram.boxes}
-    for line in diagram.lines:
-        start, end = (_end(places, diagram, name) for name in line.ends)
-        style = {"linestyle": "--" if line.dashed else "-", "color": "#555555", "shrinkA": 32, "shrinkB": 32}
-        axes.annotate("", end, start, arrowprops={"arrowstyle": "->" if line.arrow else "-", **style})
-        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.08)
-        axes.text(*middle, fill(line.text, 22), ha="center", va="bottom", fontsize=8)
+    drawn = {}
     for box in diagram.boxes:
         look = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": COLOURS[0]}
         if box.dashed:
             look["linestyle"] = "--"
-        axes.text(*box.at, _label(box.name, box.text), ha="center", va="center", fontsize=9, bbox=look)
-    axes.set_xlim(-0.6, max(at[0] for at in places.values()) + 0.6)
-    axes.set_ylim(-0.6, max(at[1] for at in places.values()) + 0.6)
+        drawn[box.name] = axes.text(
+            *box.at, _label(box.name, box.text), ha="center", va="center", fontsize=9, bbox=look
+        )
+    for line in diagram.lines:
+        start, end = (_end(places, diagram, name) for name in line.ends)
+        first, second = (drawn[name].get_bbox_patch() for name in line.ends)
+        style = {"linestyle": "--" if line.dashed else "-", "color": "#555555", "patchA": first, "patchB": second}
+        arrow = {"arrowstyle": "->" if line.arrow else "-", "shrinkA": 1, "shrinkB": 1}
+        axes.annotate("", end, start, arrowprops={**style, **arrow})
+        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.08)
+        axes.text(*middle, fill(line.text, 22), ha="center", va="bottom", fontsize=8)
+    for limits, axis in ((axes.set_xlim, 0), (axes.set_ylim, 1)):
+        along = [at[axis] for at in places.values()]
+        limits(min(along) - 0.6, max(along) + 0.6)
 
 
 def _sequence(axes: "Axes", diagram: Diagram) -> None:
