@@ -325,6 +325,11 @@ def test_a_radio_is_reported_with_its_neighbours_or_its_fault() -> None:
     assert (amiss.level, amiss.found) == (Level.WARN, "mesh0 was switched off by rfkill")
     assert amiss.fix.startswith("meshsec-radio --check mesh0")
     assert judged(None, good).level is Level.OK
+    asking = replace(good, phy=Phy(0, "phy0", frozenset({"mesh point"}), rts_threshold=500))
+    assert judged(wish, asking, (), "measured: off delivers 45 % less for its time on the air").found == (
+        "mesh point, 2412 MHz, regulatory domain DE, 0 neighbours, "
+        "RTS threshold 500 (measured: off delivers 45 % less for its time on the air)"
+    )
     assert judged(None, off).found == "the radio is switched off by software"
 
 
