@@ -83,7 +83,7 @@ def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Mea
 def test_what_helps_is_set_and_said(follow: Callable[..., MeasuredThreshold]) -> None:
     kernel = Kernel()
     made = follow(kernel, 14)
-    assert kernel.threshold == 500
+    assert kernel.threshold == 0
     assert "measured: off delivers" in rts_note.read("mesh0")
     made.end()
     assert rts_note.read("mesh0") == ""
@@ -102,7 +102,7 @@ def test_nothing_is_measured_that_was_not_asked_for(follow: Callable[..., Measur
     ("kernel", "words"),
     [
         (Kernel(error=errno.EOPNOTSUPP), "the driver takes no RTS threshold (RTS threshold: not supported)"),
-        (Kernel(deaf=True), "the driver keeps the RTS threshold off when 500 is set"),
+        (Kernel(deaf=True), "the driver keeps the RTS threshold off when 0 is set"),
     ],
 )
 def test_a_driver_without_rts_is_asked_once_and_left_alone(
@@ -110,7 +110,7 @@ def test_a_driver_without_rts_is_asked_once_and_left_alone(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         made = follow(kernel, 200)
-    assert kernel.calls == [500]
+    assert kernel.calls == [0]
     assert [words in record.message for record in caplog.records] == [True]
     assert rts_note.read("mesh0").startswith("not measured: ")
     assert made.wait == float("inf")
@@ -128,7 +128,7 @@ def test_a_reading_that_fails_is_the_keepers_matter(follow: Callable[..., Measur
 def test_a_trial_ends_as_it_should_before_anything_is_kept(follow: Callable[..., MeasuredThreshold]) -> None:
     kernel = Kernel()
     follow(kernel, 13)
-    assert kernel.calls == [500, RTS_OFF, 500, RTS_OFF, 500]  # present, other, other, present, ..., and then kept
+    assert kernel.calls == [0, RTS_OFF, 0, RTS_OFF, 0]  # present, other, other, present, ..., and then kept
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"a\x1b[2J", b"x" * 2000])

@@ -73,9 +73,9 @@ class Course:
         return sum(wait for wait, one in self.thresholds if one == threshold) / self.seconds
 
 
-def test_hidden_nodes_are_met_with_rts_for_long_frames() -> None:
+def test_hidden_nodes_are_met_with_rts() -> None:
     course = Course().go(Radio(hidden), 120)
-    assert course.state.present == 500
+    assert course.state.present == 0
     assert "off delivers" in course.state.reason
     assert "less for its time on the air" in str(course.state)
 
@@ -110,9 +110,19 @@ def test_a_loss_that_rts_does_not_heal_leaves_it_off_after_bounded_trials() -> N
     assert "less for its time on the air" in course.state.reason
 
 
+def test_short_frames_are_spared_where_that_delivers_more() -> None:
+    """Most frames are acknowledgements of TCP, which no hidden node hits."""
+    radio = Radio(
+        lambda size, asked: 0.6 if size == LONG and not asked else 0.01, sizes=(LONG, 80, 80, 80, 80), rate=54
+    )
+    course = Course().go(radio, 600)
+    assert (course.state.present, course.state.changes) == (500, 1)
+    assert course.share(0) > 0
+
+
 def test_rts_ends_when_the_hidden_node_has_left() -> None:
     course = Course().go(Radio(hidden), 120)
-    assert course.state.present == 500
+    assert course.state.present == 0
     course.go(Radio(clear), 1800)
     assert course.state.present == RTS_OFF
     assert course.state.changes == 2
@@ -120,21 +130,21 @@ def test_rts_ends_when_the_hidden_node_has_left() -> None:
 
 def test_a_hidden_node_that_comes_after_a_long_quiet_time_is_met_at_once() -> None:
     course = Course().go(Radio(weak, sizes=(LONG,)), 3600).go(Radio(clear), 1800).go(Radio(hidden), 400)
-    assert course.state.present == 500
+    assert course.state.present == 0
 
 
 def test_a_threshold_that_no_frame_exceeds_is_never_tried() -> None:
     radio = Radio(lambda _size, asked: 0.02 if asked else 0.5, sizes=(100,), frames=2000)
     course = Course().go(radio, 3600)
     assert course.state.present == 0
-    assert course.share(500) == course.share(1000) == 0
+    assert course.share(500) == 0
 
 
 def test_a_trial_that_does_harm_ends_with_its_first_leg() -> None:
     radio = Radio(lambda _size, asked: 0.9 if asked else 0.5, sizes=(LONG,))
     course = Course().go(radio, 34)
     assert course.state.tried == 1
-    assert [one for _, one in course.thresholds].count(500) == 1
+    assert [one for _, one in course.thresholds].count(0) == 1
 
 
 def test_too_little_traffic_ends_a_trial_and_says_so() -> None:
@@ -143,7 +153,7 @@ def test_too_little_traffic_ends_a_trial_and_says_so() -> None:
     assert course.state.wait == rts.LEG_SECONDS
     course.go(Radio(hidden, frames=2), 8)
     assert (course.state.wait, course.state.present) == (rts.WATCH_SECONDS, RTS_OFF)
-    assert "too little was sent to compare it with 500" in course.state.reason
+    assert "too little was sent to compare it with 0" in course.state.reason
 
 
 @given(st.lists(st.floats(0.0, 0.9), min_size=1, max_size=40), st.integers(50, 5000))
