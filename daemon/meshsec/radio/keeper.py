@@ -40,7 +40,7 @@ from meshsec.core.radio.steps import (
     Step,
     StopSupplicant,
 )
-from meshsec.radio.rts import MeasuredThreshold
+from meshsec.radio.rts import UNSUPPORTED, MeasuredThreshold
 
 _STEP_SECONDS = 10.0
 _JOIN_SECONDS = 60.0
@@ -49,8 +49,6 @@ _COUNTRY_SECONDS = 10.0
 """Seconds for the kernel to read the rules from a file and change all radios."""
 _LOOK_SECONDS = 10.0
 """Seconds between two checks without an event."""
-_UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, 524)
-"""What drivers that cannot set something answer; 524 is the kernel's ENOTSUPP."""
 _PAUSES = (1.0, 10.0)
 """First and longest pause between two attempts in seconds; it doubles."""
 
@@ -214,7 +212,7 @@ class Keeper:
         try:
             await self._carry_out(stack, before, step)
         except OSError as error:
-            if not isinstance(step, SetRtsThreshold) or error.errno not in _UNSUPPORTED:
+            if not isinstance(step, SetRtsThreshold) or error.errno not in UNSUPPORTED:
                 raise
             self._rts.refused(error)
             return False

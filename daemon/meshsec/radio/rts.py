@@ -4,6 +4,7 @@ A radio that refuses a threshold, or keeps another one, is asked once and left a
 """
 
 import asyncio
+import errno
 import logging
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,9 @@ from meshsec.adapters.radio.nl80211 import Nl80211, Nl80211Error
 from meshsec.core.config.radio_settings import RadioSettings, RtsThreshold
 from meshsec.core.radio import rts, rts_evidence
 from meshsec.core.radio.steps import rts as shown
+
+UNSUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, 524)
+"""What drivers that cannot do something answer; 524 is the kernel's ENOTSUPP."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +50,13 @@ class MeasuredThreshold:
         """Read the counters when they are due, and set what follows from them. Raises Nl80211Error if reading fails."""
         if self._state is None or self.wait:
             return
-        counters, now = await stack.stations(index), asyncio.get_running_loop().time()
+        try:
+            counters, now = await stack.stations(index), asyncio.get_running_loop().time()
+        except Nl80211Error as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+            self._give_up(f"the driver has no counters of neighbours ({error})")
+            return
         before, since = self._counters, self._since
         self._counters, self._since = counters, now
         if since is None:
@@ -80,10 +90,10 @@ class MeasuredThreshold:
     def _give_up(self, why: str) -> None:
         self._state = None
         _log.warning("%s: %s", self._name, why)
-        self._write(f"not measured: {why}")
+        self._write(f"{rts_note.NOT_MEASURED}{why}")
 
     def _say(self, state: rts.State) -> None:
-        self._write(f"measured: {state.reason}")
+        self._write(f"{rts_note.MEASURED}{state.reason}")
 
     def _write(self, text: str) -> None:
         try:

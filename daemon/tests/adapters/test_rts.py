@@ -116,6 +116,21 @@ def test_a_driver_without_rts_is_asked_once_and_left_alone(
     assert made.wait == float("inf")
 
 
+def test_a_driver_without_counters_is_asked_once(follow: Callable[..., MeasuredThreshold]) -> None:
+    asked = []
+
+    class Dull(Kernel):
+        async def stations(self, _index: int) -> dict[str, Station]:
+            asked.append(True)
+            raise Nl80211Error(errno.EOPNOTSUPP, "GET_STATION: not supported")
+
+    follow(Dull(), 50)
+    assert len(asked) == 1
+    assert (
+        rts_note.read("mesh0") == "not measured: the driver has no counters of neighbours (GET_STATION: not supported)"
+    )
+
+
 def test_a_reading_that_fails_is_the_keepers_matter(follow: Callable[..., MeasuredThreshold]) -> None:
     class Gone(Kernel):
         async def stations(self, _index: int) -> dict[str, Station]:
@@ -131,7 +146,7 @@ def test_a_trial_ends_as_it_should_before_anything_is_kept(follow: Callable[...,
     assert kernel.calls == [0, RTS_OFF, 0, RTS_OFF, 0]  # present, other, other, present, ..., and then kept
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"a\x1b[2J", b"x" * 2000])
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"measured: \x1b[2J", b"measured: " + b"x" * 2000, b"a secret"])
 def test_a_line_that_no_person_could_read_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:

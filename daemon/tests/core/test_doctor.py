@@ -333,6 +333,17 @@ def test_a_radio_is_reported_with_its_neighbours_or_its_fault() -> None:
     assert judged(None, off).found == "the radio is switched off by software"
 
 
+def test_a_driver_with_which_no_rts_threshold_can_be_measured_is_named_with_its_fix() -> None:
+    def rts(reason: str) -> list[Check]:
+        facts = replace(SOUND, radios=[RadioFacts(None, Observed("mesh0"), (), reason)])
+        return [one for one in examine(facts) if one.name == "RTS of mesh0"]
+
+    (told,) = rts("not measured: the driver takes no RTS threshold (not supported)")
+    assert (told.level, "rts_threshold = 'off'" in told.fix) == (Level.WARN, True)
+    assert rts("measured: fewer than 10 % of the frames are repeated") == []
+    assert rts("") == []
+
+
 def access_point(*radios: Radio) -> Check:
     wish, mesh = AccessRadio("ap0", "valley", 2412, shares="mesh0"), RadioSettings("rescue", 2412, Security.OPEN)
     facts = replace(SOUND, access_point=AccessPointFacts(wish, {"mesh0": mesh}, radios))

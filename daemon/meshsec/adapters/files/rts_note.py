@@ -5,6 +5,8 @@ from pathlib import Path
 from meshsec import files
 
 NAME = "rts-threshold"
+MEASURED, NOT_MEASURED = "measured: ", "not measured: "
+"""How a line begins."""
 _DIRECTORY = "/run/meshsec-radio-{}"
 """RuntimeDirectory= of the unit, by interface."""
 _LIMIT = 1000
@@ -17,9 +19,12 @@ def write(path: Path, text: str) -> None:
 
 
 def read(interface: str) -> str:
-    """Return the line of an interface; empty when there is none, or none that a person can read."""
+    """Return the line of an interface; empty when there is none, or anything else in its place.
+
+    The file belongs to another user, who might put a link to a file of root there.
+    """
     try:
         text = files.read(Path(_DIRECTORY.format(interface)) / NAME, _LIMIT).strip()
     except files.FileError:
         return ""
-    return text if text.isprintable() else ""
+    return text if text.isprintable() and text.startswith((MEASURED, NOT_MEASURED)) else ""

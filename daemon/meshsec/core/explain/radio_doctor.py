@@ -16,6 +16,9 @@ def radios(facts: Facts) -> list[Check]:
         found = plan.summary(radio.seen, radio.signals, radio.rts_reason)
         fix = f"meshsec-radio --check {name}; systemctl status meshsec-radio@{name}" if radio.wish else "rfkill list"
         checks += judged(f"radio {name}", "; ".join(amiss), found, fix, Level.WARN)
+        if radio.rts_reason.startswith("not measured"):
+            fix = "[radio] rts_threshold = 'off', or another adapter"
+            checks.append(Check(f"RTS of {name}", Level.WARN, radio.rts_reason, fix))
     return checks + _cables_beside_radios(facts)
 
 
