@@ -223,7 +223,9 @@ def test_the_page_has_both_sides_the_machine_and_the_command(results: Results, t
     assert "| time | ms | 20 | 23 | 20 to 26 | 7 | section 1 |" in text
     assert "| load |  | 30 to 40 | 1.83 |" in text
     assert "Linux 6" in text
+    assert "n = 7; c, 2 cores" in text
     assert "Repeat: `make bench-x`" in text
+    assert "[Raw data](../bench/x.json)" in " ".join(text.split())
     assert "2000: theirs" in first["w-figure-1.svg"].decode()
     assert first == {path.name: path.read_bytes() for path in page.write({"w": WORK}, MADE, results, tmp_path)}
     assert not (pictures / "gone.svg").exists()
