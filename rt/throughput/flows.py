@@ -9,7 +9,7 @@ from rt.throughput import iperf, processes, rig
 from rt.throughput.lines import Line, Testbed
 from rt.throughput.run import Figure
 
-CPU_OF_PROCESS = "CPU of a process"
+CPU_OF_PROCESS, CPU_ON_CORE = "CPU of a process", "CPU of a process on a core"
 PER_CENT = "% of a processor"
 _SMALLEST_SHARE = 0.5
 """Per cent of a processor; processes that use less are left out."""
@@ -37,7 +37,7 @@ class IperfFlows:
         """What limited the latest TCP stream, by the plane, the hops and the direction."""
         self._habits = habits
         self._names = {False: testbed.name, True: testbed.back}
-        self._shares: dict[tuple[str, int, str, str, int], list[float]] = {}
+        self._shares: dict[tuple[str, int, str], list[processes.Shares]] = {}
 
     def measured(self, plane: str, line: Line, hops: int, *, back: bool) -> Iterator[Figure]:
         """Send TCP, UDP at ascending rates, and transactions; yield each figure."""
@@ -61,17 +61,23 @@ class IperfFlows:
             yield "transactions", 0.0, rig.transactions(line, hops, self._habits.transactions)
 
     def cells(self) -> list[Cell]:
-        """Return the processes' shares of the processors while TCP passed."""
+        """Return the processes' shares of the processors while TCP passed, of all cores together and of each."""
         found = []
-        for (plane, hops, testbed, process, core), samples in self._shares.items():
-            if max(samples) >= _SMALLEST_SHARE:
-                where = {"plane": plane, "hops": hops, "testbed": testbed, "process": process, "core": core}
-                found.append(Cell({"what": CPU_OF_PROCESS, **where}, PER_CENT, samples))
+        for (plane, hops, testbed), rounds in self._shares.items():
+            where = {"plane": plane, "hops": hops, "testbed": testbed}
+            for process in dict.fromkeys(process for shares in rounds for process, _ in shares):
+                each = [_by_core(shares, process) for shares in rounds]
+                totals = [sum(by_core.values()) for by_core in each]
+                if max(totals) < _SMALLEST_SHARE:
+                    continue
+                found.append(Cell({"what": CPU_OF_PROCESS, **where, "process": process}, PER_CENT, totals))
+                for core in sorted(set().union(*each)):
+                    key = {"what": CPU_ON_CORE, **where, "process": process, "core": core}
+                    found.append(Cell(key, PER_CENT, [by_core.get(core, 0.0) for by_core in each]))
         return found
 
     def _keep(self, plane: str, hops: int, testbed: str, stream: iperf.Stream, costs: iperf.Costs) -> None:
-        for (process, core), share in costs.shares.items():
-            self._shares.setdefault((plane, hops, testbed, process, core), []).append(share)
+        self._shares.setdefault((plane, hops, testbed), []).append(costs.shares)
         self.limits[f"{plane}, hops: {hops}, {testbed}"] = processes.limit(costs.shares)
         self.seconds.append(
             {
@@ -84,3 +90,7 @@ class IperfFlows:
                 "window_kb": [second.window for second in stream.seconds],
             }
         )
+
+
+def _by_core(shares: processes.Shares, process: str) -> dict[int, float]:
+    return {core: share for (name, core), share in shares.items() if name == process}

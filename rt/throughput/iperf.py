@@ -158,7 +158,7 @@ def _flow(
     deadline = time.monotonic() + patient(LISTENS)
     with _running(far.namespace, ["-s", "-1", "-B", far.address]) as server:
         while True:
-            with Watch({daemon.pid: daemon.name for place in line.places for daemon in place.daemons}) as watch:
+            with Watch(_daemons(line)) as watch:
                 watch.add(server.pid, "iperf3")
                 report = _client(near.namespace, ask, watch, seconds + patient(PATIENCE))
             if not (refused := report.get("error", "")):
@@ -166,6 +166,12 @@ def _flow(
             if REFUSED not in refused or time.monotonic() > deadline:
                 raise IperfError(f"iperf3: {refused}")
             time.sleep(_RETRY)
+
+
+def _daemons(line: Line) -> dict[int, str]:
+    """Return the line's daemons by PID, with the number of the node that each runs on."""
+    numbered = enumerate(line.places, start=1)
+    return {daemon.pid: f"{daemon.name} of node {number}" for number, place in numbered for daemon in place.daemons}
 
 
 def _client(namespace: str, arguments: Sequence[str], watch: Watch, seconds: float) -> dict[str, Any]:

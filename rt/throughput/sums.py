@@ -129,17 +129,17 @@ def cells(samples: Samples) -> list[Cell]:
     return [Cell(key.as_dict(), UNITS[key.what], list(rounds.values())) for key, rounds in samples.items()]
 
 
-def tables(samples: Samples) -> Iterator[str]:
-    """Medians in Markdown for each testbed: by hops, of all that depends on no offered load; and of whole lines."""
+def tables(samples: Samples, *, smesh: bool = True) -> Iterator[str]:
+    """Medians in Markdown for each testbed: by hops, of all that depends on no offered load; and of whole lines.
+
+    ``smesh``: also what the kernel forwards beside what is forwarded in user space, as SMesh's paper has it.
+    """
     for testbed in dict.fromkeys(key.testbed for key in samples):
         here = {key: rounds for key, rounds in samples.items() if key.testbed == testbed}
         yield from ("", f"{testbed}, by hops:", "", *_by_hops(here))
-        yield from (
-            "",
-            f"{testbed}, how many times what is forwarded in user space the kernel forwards:",
-            "",
-            *_smesh(here),
-        )
+        if smesh:
+            heading = f"{testbed}, how many times what is forwarded in user space the kernel forwards:"
+            yield from ("", heading, "", *_smesh(here))
         yield from ("", f"{testbed}, of a line:", "", *_of_lines(here))
 
 
