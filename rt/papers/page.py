@@ -23,7 +23,8 @@ is the 95 % confidence interval of the median by order statistics, which assumes
 fewer than six samples it is their range; of a quotient it goes from the least to the greatest that
 both intervals allow. Samples of one visit to a node are not independent of each other, so that the
 interval may be too narrow; the rounds are in the raw data. In pictures, ours are filled and the
-works' are hollow; bars are intervals. Axes start at 0 unless their label says logarithmic.
+works' are hollow; bars are intervals, and dotted lines only guide the eye between the values that a
+text states. Axes start at 0 unless their label says logarithmic.
 
 **How it was measured.** All that one result compares was measured alternately in one run, on a
 virtual machine with shared processors: quotients count, absolute values are those of this machine.
@@ -102,7 +103,7 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
     if absent:
         yield _prose(f"**Not measured yet:** {', '.join(absent)}.")
     elif entry.says:
-        yield _prose(f"**{sentence(entry, results)}**" if not entry.cannot else sentence(entry, results))
+        yield _prose(f"**Here:** {sentence(entry, results)}")
     for claim in failed(entry, results):
         yield _prose(f"These results do not bear that sentence: {claim}.")
     for name in entry.results():

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 PANEL_SIZE = (5.2, 4.2)
 """Inches of a panel."""
-LETTERS = 12
-"""Letters of a title that fit into an inch."""
+TITLE_LETTERS, LETTERS = 9, 12
+"""Letters of a title, and of a legend, that fit into an inch."""
+FEW_NAMES, NAME_LETTERS = 5, 20
+"""Names that have room side by side, and letters of a line of one."""
 _BOX = (1.5, 0.75)
 """Inches of a diagram's cell in which a box is."""
 _HEIGHT = 0.42
@@ -55,7 +57,7 @@ def draw(work: Work, entry: Entry, results: Results, path: Path) -> None:
     with _page(title, size, path, nrows=down, ncols=across) as axes:
         for one, panel in zip(axes, entry.panel, strict=False):
             values = [value for value in entry.value if value.panel == panel.id]
-            _panel(one, panel, values, work.short, results)
+            _panel(one, panel, values, work.short.split()[-1], results)
         for spare in axes[count:]:
             spare.set_axis_off()
 
@@ -71,7 +73,7 @@ def _page(title: str, size: tuple[float, float], path: Path, **layout: Any) -> I
     style = {**STYLE, "svg.fonttype": "none", "svg.hashsalt": "meshsec", "figure.titlesize": 12, "font.size": 10}
     with pyplot.rc_context(style):
         figure, axes = pyplot.subplots(figsize=size, squeeze=False, layout="constrained", **layout)
-        figure.suptitle(fill(title, int(size[0] * LETTERS)))
+        figure.suptitle(fill(title, int(size[0] * TITLE_LETTERS)))
         yield list(axes.flat)
         labelled: dict[str, Any] = {}
         for one in axes.flat:
@@ -85,13 +87,13 @@ def _page(title: str, size: tuple[float, float], path: Path, **layout: Any) -> I
         pyplot.close(figure)
 
 
-def _panel(axes: "Axes", panel: Panel, values: Sequence[Value], short: str, results: Results) -> None:
+def _panel(axes: "Axes", panel: Panel, values: Sequence[Value], year: str, results: Results) -> None:
     """Draw the curves of ours, filled, and those of the work, hollow and dashed."""
     ours = {series.label: _points(panel, number, results) for number, series in enumerate(panel.series)}
     curves = [_Curve(label, points) for label, points in ours.items() if points]
     theirs: dict[str, Points] = {}
     for value in values:
-        theirs.setdefault(f"{short}: {value.series}", {})[value.at] = _stated(value)
+        theirs.setdefault(f"{year}: {value.series}", {})[value.at] = _stated(value)
     curves += [_Curve(label, points, hollow=True) for label, points in theirs.items()]
     places = _places([curve.points for curve in curves])
     named = panel.kind == "bars" or any(isinstance(place, str) for place in places)
@@ -144,7 +146,7 @@ def _bars(axes: "Axes", curve: _Curve, at: Sequence[Any], figures: Sequence[Figu
     )
     middle = [figure.median for figure in figures]
     axes.bar(at, middle, width, edgecolor=colour, label=curve.label, **face)
-    axes.errorbar(at, middle, yerr=_ends(figures), fmt="none", ecolor="black", elinewidth=1, capsize=2.5)
+    axes.errorbar(at, middle, yerr=_ends(figures), fmt="none", ecolor="black", elinewidth=1, capsize=_cap(figures))
 
 
 def _line(
@@ -152,9 +154,18 @@ def _line(
 ) -> None:
     joined, colour, marker = look
     face: dict[str, Any] = {"markerfacecolor": "none"} if curve.hollow else {}
-    style: dict[str, Any] = {"linestyle": "--" if joined and curve.hollow else joined, "color": colour, "capsize": 3.0}
+    style: dict[str, Any] = {
+        "linestyle": ":" if joined and curve.hollow else joined,
+        "color": colour,
+        "capsize": _cap(figures),
+    }
     middle = [figure.median for figure in figures]
     axes.errorbar(at, middle, yerr=_ends(figures), label=curve.label, marker=marker, **style, **face)
+
+
+def _cap(figures: Sequence[Figure]) -> float:
+    """Return the length of the intervals' caps in points: values that are stated alone have no interval."""
+    return 3.0 if any(figure.low < figure.high for figure in figures) else 0.0
 
 
 def _ends(figures: Sequence[Figure]) -> list[list[float]]:
@@ -165,7 +176,8 @@ def _ends(figures: Sequence[Figure]) -> list[list[float]]:
 
 def _scales(axes: "Axes", panel: Panel, places: Sequence[float | str], *, named: bool) -> None:
     if named:
-        axes.set_xticks(range(len(places)), [f"{place}" for place in places])
+        crowded: dict[str, Any] = {"rotation": 30, "ha": "right"} if len(places) > FEW_NAMES else {}
+        axes.set_xticks(range(len(places)), [fill(f"{place}", NAME_LETTERS) for place in places], **crowded)
     else:
         if panel.log_across:
             axes.set_xscale("log")
