@@ -52,7 +52,7 @@ def main() -> int:
         "limits": flows.limits,
         "each_second": flows.seconds,
     }
-    result = bench.result(params, [*sums.cells(samples), *flows.cells()])
+    result = bench.result(params, [*sums.cells(samples), *flows.cells(), *flows.by_second(THERE)])
     result.ratios = list(sums.ratios(samples))
     result.peers = {"iperf3": iperf.version(), **foreign.versions()}
     words = [f"{flow}: {limit}." for flow, limit in flows.limits.items()]

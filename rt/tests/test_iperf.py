@@ -48,13 +48,16 @@ def test_datagrams_are_those_of_the_papers_line() -> None:
     sent = {"bits_per_second": 71e6, "packets": 10830}
     received = {"bits_per_second": 70.7e6, "packets": 10830, "lost_percent": 100 * 38 / 10830, "jitter_ms": 1.313}
     found = iperf.datagrams_of({"end": {"sum_sent": sent, "sum_received": received}})
-    assert (found.sent, found.delivered, found.jitter) == (71.0, 70.7, 1.313)
+    assert (found.sent, found.delivered, found.jitter, found.count) == (71.0, 70.7, 1.313, 10830)
     assert found.loss == pytest.approx(0.35, abs=0.005)
 
 
 def test_all_is_lost_where_nothing_arrived() -> None:
     received = {"bits_per_second": 0, "packets": 0, "lost_percent": 0, "jitter_ms": 0}
-    assert iperf.datagrams_of({"end": {"sum_sent": {"bits_per_second": 2e7}, "sum_received": received}}).loss == 100
+    assert (
+        iperf.datagrams_of({"end": {"sum_sent": {"bits_per_second": 2e7, "packets": 9}, "sum_received": received}}).loss
+        == 100
+    )
 
 
 @pytest.mark.parametrize("missing", ["start", "intervals", "end"])

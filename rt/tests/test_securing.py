@@ -46,6 +46,9 @@ def test_processes_are_kept_by_node_and_by_core_round_by_round() -> None:
     assert Cell({"what": CPU_ON_CORE, **where, "process": mine, "core": 0}, PER_CENT, [30.0, 0.0]) in cells
     assert not any(cell.key["process"] == REST for cell in cells)
     assert flows.seconds[0]["window_kb"] == [40.0]
+    second = {"what": "TCP congestion window in one second", "plane": "overlay", "testbed": "a to b", "second": 1}
+    assert Cell(second, "kB", [40.0, 40.0]) in flows.by_second("a to b")
+    assert flows.by_second("b to a") == []
     assert flows.limits["overlay, hops: 1, a to b"].startswith("no processor was the limit")
 
 

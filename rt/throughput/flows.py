@@ -1,13 +1,16 @@
 """Flows of iperf3 on a line, with what readers of the papers ask: jitter, retransmissions, windows, processors."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from rt.measure.results import Cell
 from rt.throughput import iperf, processes, rig
 from rt.throughput.lines import Line, Testbed
 from rt.throughput.run import Figure
+from tests.lab.basics.shell import run
 
 CPU_OF_PROCESS, CPU_ON_CORE = "CPU of a process", "CPU of a process on a core"
 PER_CENT = "% of a processor"
@@ -27,12 +30,20 @@ class Habits:
     """Seconds of requests and responses of one byte, which iperf3 has not; 0: none."""
 
 
+class _Taken(NamedTuple):
+    """A TCP stream, and where it went."""
+
+    plane: str
+    hops: int
+    testbed: str
+    stream: iperf.Stream
+
+
 class IperfFlows:
     """Flows of iperf3 both ways. What is no figure of a flow is kept here: each second, and each process."""
 
     def __init__(self, testbed: Testbed, habits: Habits) -> None:
-        self.seconds: list[Mapping[str, object]] = []
-        """Of each TCP stream: Mbit/s, retransmissions and the congestion window of each second."""
+        self._streams: list[_Taken] = []
         self.limits: dict[str, str] = {}
         """What limited the latest TCP stream, by the plane, the hops and the direction."""
         self._habits = habits
@@ -52,13 +63,32 @@ class IperfFlows:
             for what, shares in (("CPU, machine", costs.shares), ("CPU, processes", known)):
                 yield what, 0.0, sum(shares.values()) / 100 * costs.seconds / gigabytes
         for rate in self._habits.rates:
+            before = _sent_bytes(line)
             datagrams, _ = iperf.datagrams(line, hops, self._habits.seconds, rate, back=back)
+            if line.links and not back and datagrams.count:
+                yield "bytes on the link", rate, (_sent_bytes(line) - before) / datagrams.count
             yield "UDP sent", rate, datagrams.sent
             yield "UDP delivered", rate, datagrams.delivered
             yield "UDP loss", rate, datagrams.loss
             yield "UDP jitter", rate, datagrams.jitter
         if self._habits.transactions and not back:
             yield "transactions", 0.0, rig.transactions(line, hops, self._habits.transactions)
+
+    @property
+    def seconds(self) -> list[Mapping[str, object]]:
+        """Return Mbit/s, retransmissions and the congestion window of each second of every TCP stream."""
+        return [
+            {
+                "plane": taken.plane,
+                "hops": taken.hops,
+                "testbed": taken.testbed,
+                "congestion": taken.stream.congestion,
+                "mbit_per_s": [second.rate for second in taken.stream.seconds],
+                "retransmissions": [second.retransmissions for second in taken.stream.seconds],
+                "window_kb": [second.window for second in taken.stream.seconds],
+            }
+            for taken in self._streams
+        ]
 
     def cells(self) -> list[Cell]:
         """Return the processes' shares of the processors while TCP passed, of all cores together and of each."""
@@ -76,20 +106,36 @@ class IperfFlows:
                     found.append(Cell(key, PER_CENT, [by_core.get(core, 0.0) for by_core in each]))
         return found
 
+    def by_second(self, testbed: str) -> list[Cell]:
+        """Return rate, retransmissions and window of each second of the streams one way, a sample for each stream."""
+        found: dict[tuple[str, str, str, int], list[float]] = {}
+        for taken in (one for one in self._streams if one.testbed == testbed):
+            for number, second in enumerate(taken.stream.seconds, start=1):
+                for what, unit, value in (
+                    ("TCP", "Mbit/s", second.rate),
+                    ("TCP retransmissions", "segments", float(second.retransmissions)),
+                    ("TCP congestion window", "kB", second.window),
+                ):
+                    found.setdefault((what, unit, taken.plane, number), []).append(value)
+        return [
+            Cell({"what": f"{what} in one second", "plane": plane, "testbed": testbed, "second": number}, unit, values)
+            for (what, unit, plane, number), values in found.items()
+        ]
+
     def _keep(self, plane: str, hops: int, testbed: str, stream: iperf.Stream, costs: iperf.Costs) -> None:
         self._shares.setdefault((plane, hops, testbed), []).append(costs.shares)
         self.limits[f"{plane}, hops: {hops}, {testbed}"] = processes.limit(costs.shares)
-        self.seconds.append(
-            {
-                "plane": plane,
-                "hops": hops,
-                "testbed": testbed,
-                "congestion": stream.congestion,
-                "mbit_per_s": [second.rate for second in stream.seconds],
-                "retransmissions": [second.retransmissions for second in stream.seconds],
-                "window_kb": [second.window for second in stream.seconds],
-            }
-        )
+        self._streams.append(_Taken(plane, hops, testbed, stream))
+
+
+def _sent_bytes(line: Line) -> int:
+    """Return the bytes that the first node has sent on its mesh interfaces, link headers included; 0 without links."""
+    found = 0
+    for namespace, interfaces in line.links[:1]:
+        for name in interfaces:
+            shown = json.loads(run(["ip", "-n", namespace, "-s", "-j", "link", "show", "dev", name]).stdout)
+            found += int(shown[0]["stats64"]["tx"]["bytes"])
+    return found
 
 
 def _by_core(shares: processes.Shares, process: str) -> dict[int, float]:

@@ -16,6 +16,7 @@ from rt.throughput.lines import Line
 from rt.throughput.processes import Shares, Watch
 from tests.lab.basics.patience import patient
 from tests.lab.basics.programs import find
+from tests.lab.net.topology import names
 
 PORT = 5201
 SIZE = 1200
@@ -68,6 +69,8 @@ class Datagrams:
     """Per cent of the datagrams, by their numbers: those that arrive after the end count as lost."""
     jitter: float
     """Milliseconds (RFC 3550, section 6.4.1)."""
+    count: int = 0
+    """Datagrams that were sent."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ def datagrams_of(report: Mapping[str, Any]) -> Datagrams:
             delivered=received["bits_per_second"] / 1e6,
             loss=float(received["lost_percent"]) if received["packets"] else 100.0,
             jitter=float(received["jitter_ms"]),
+            count=int(sent["packets"]),
         )
 
 
@@ -170,8 +174,11 @@ def _flow(
 
 def _daemons(line: Line) -> dict[int, str]:
     """Return the line's daemons by PID, with the number of the node that each runs on."""
-    numbered = enumerate(line.places, start=1)
-    return {daemon.pid: f"{daemon.name} of node {number}" for number, place in numbered for daemon in place.daemons}
+    found: dict[int, str] = {}
+    for number, (place, node) in enumerate(zip(line.places, names(len(line.places)), strict=True), start=1):
+        # A router without meshsecd is called olsrv2d-a on the node a.
+        found |= {daemon.pid: f"{daemon.name.removesuffix(f'-{node}')} of node {number}" for daemon in place.daemons}
+    return found
 
 
 def _client(namespace: str, arguments: Sequence[str], watch: Watch, seconds: float) -> dict[str, Any]:

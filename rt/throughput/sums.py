@@ -13,6 +13,7 @@ UNITS = {
     "UDP delivered": "Mbit/s",
     "UDP loss": "%",
     "UDP jitter": "ms",
+    "bytes on the link": "bytes",
     "TCP retransmissions": "segments",
     "TCP congestion window": "kB",
     "transactions": "transactions/s",
@@ -127,6 +128,18 @@ def over(samples: Samples, what: str, below: str, testbed: str) -> Mapping[str, 
 def cells(samples: Samples) -> list[Cell]:
     """Return the form for the result."""
     return [Cell(key.as_dict(), UNITS[key.what], list(rounds.values())) for key, rounds in samples.items()]
+
+
+def times_cells(samples: Samples, below: str = "overlay") -> list[Cell]:
+    """Return how many times what another plane carries each plane does, in the form for the result."""
+    found = []
+    for what, testbed in itertools.product(SMESH, dict.fromkeys(key.testbed for key in samples)):
+        for label, by_hops in over(samples, what, below, testbed).items():
+            if label != SMESH_OVER_SPINES:
+                where = {"plane": label.removesuffix(f" over {below}"), "testbed": testbed}
+                about = {"what": f"{what}, times the {below}", **where}
+                found += [Cell({**about, "hops": hops}, "times", each) for hops, each in by_hops.items()]
+    return found
 
 
 def tables(samples: Samples, *, smesh: bool = True) -> Iterator[str]:
