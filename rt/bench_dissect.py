@@ -1,7 +1,7 @@
-"""What a driver of radios asks of the kernel: the counts of Agosto-Padilla's dissertation, in b43.ko of Debian 13.
+"""What the driver b43 is made of, and what it asks of the kernel: the counts of Agosto-Padilla's dissertation.
 
-`kernelconfig dissect` counts; the module is of the lab guest's ordinary kernel, so that every machine counts the same
-file. Nothing is timed and nothing varies: a count has one sample.
+`kernelconfig dissect` counts in the module of the lab guest's ordinary kernel, Universal Ctags in Debian's source.
+Nothing is timed and nothing varies: a count has one sample.
 """
 
 import json
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rt.dissect import source
 from rt.measure import plot
 from rt.measure.frame import Bench
 from rt.measure.results import MeasurementError
@@ -21,23 +22,33 @@ _MODULE = "kernel/drivers/net/wireless/broadcom/b43/b43.ko.xz"
 
 
 def main() -> int:
-    """Count the dissertation's values in the module."""
+    """Count the dissertation's values in the module and in the source."""
     bench = Bench("dissect", __doc__, rounds=1)
     bench.parse()
     bench.need(guest.obstacle())
-    version = ""
+    versions: dict[str, str] = {}
     with bench.measuring():
-        root = guest_root.built(bench.say)
-        with root.in_use():
-            tree = modules(root.directory / "kernels" / "generic")
-            version = tree.name
-            for row in bench.visit("b43.ko", lambda: dissected(tree)):
-                if row["ours"] is not None:
-                    unit = "%" if row["what"].endswith("in %") else "count"
-                    bench.take({"place": row["place"], "what": row["what"]}, unit, [row["ours"]])
-    result = bench.result({"module": _MODULE})
-    result.peers = {"kernel of b43.ko": version}
-    return bench.finish(result, lambda drawn: plot.boxes(drawn, f"b43.ko of {version}", unjudged={"count", "%"}))
+        versions["b43.ko"] = _module(bench)
+        versions["source of b43"] = bench.visit("the source", source.fetch)
+        driver = source.TREE / source.DRIVER
+        for key, unit, value in source.counted(driver):
+            bench.take(key, unit, [value])
+        bench.take({"place": "source", "what": "headers of the system"}, "count", [source.headers(driver / "b43.h")])
+    result = bench.result({"module": _MODULE, "driver": str(source.DRIVER)})
+    result.peers = versions
+    return bench.finish(result, lambda drawn: plot.boxes(drawn, "b43 by module and source", unjudged={"count", "%"}))
+
+
+def _module(bench: Bench) -> str:
+    """Count in the module and return the version of its kernel."""
+    root = guest_root.built(bench.say)
+    with root.in_use():
+        tree = modules(root.directory / "kernels" / "generic")
+        for row in bench.visit("b43.ko", lambda: dissected(tree)):
+            if row["ours"] is not None:
+                unit = "%" if row["what"].endswith("in %") else "count"
+                bench.take({"place": row["place"], "what": row["what"]}, unit, [row["ours"]])
+        return tree.name
 
 
 def dissected(tree: Path) -> list[dict[str, Any]]:

@@ -41,8 +41,10 @@ def draw_command() -> None:
 def measure_command() -> None:
     """Measure with QUICK=1, and draw into build/papers. A benchmark that fails leaves its entries unanswered."""
     wanted = {name: made for name, made in results().items() if made.quick and name in _needed()}
+    before = {name: _written(name) for name in wanted}
     failures = [name for name, made in wanted.items() if not _measured(name, made)]
-    _say(_draw(Results.measured(DIRECTORY), MEASURED))
+    fresh = [name for name in wanted if _written(name) != before[name]]
+    _say(_draw(Results.measured(DIRECTORY, fresh), MEASURED))
     for name in failures:
         click.echo(f"papers: {name} failed; its messages are above ({wanted[name].command})", err=True)
     sys.exit(1 if failures else 0)
@@ -88,6 +90,12 @@ def _measured(name: str, made: Made) -> bool:
     click.echo(f"papers: {name}: {made.command}", err=True)
     environment = {**os.environ, "QUICK": "1"}
     return subprocess.run(["bash", "-c", made.command], cwd=REPOSITORY, env=environment, check=False).returncode == 0
+
+
+def _written(name: str) -> int:
+    """Return when a result was written, in nanoseconds; 0: never. One from before is not taken for measured now."""
+    path = DIRECTORY / f"{name}.json"
+    return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def _say(written: Sequence[Path]) -> None:

@@ -124,8 +124,9 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One caption of the work."""
 
-    kind: Literal["figure", "table", "listing"]
-    """A listing is output of a program that the work prints without a number; its number is its place in the text."""
+    kind: Literal["figure", "table", "listing", "text"]
+    """A listing is output of a program that the work prints without a number; its number is its place in the text. A
+    text is a finding that has no caption; its number is its section, and its caption is in our words."""
     number: str
     caption: str
     where: str
@@ -149,7 +150,9 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def title(self) -> str:
-        """``Figure 8``."""
+        """``Figure 8``, or ``Section 6`` of a text."""
+        if self.kind == "text":
+            return f"Section {self.number}"
         return f"{self.kind.capitalize()} {self.number}"
 
     @property

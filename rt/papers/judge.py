@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 
-from rt.measure.plot import figure as digits
 from rt.papers.form import Claim, Entry, Selector, Value
 from rt.papers.kept import Figure, Results
+
+
+def digits(value: float) -> str:
+    """Return a number with three digits, or all before the point, and never with an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def figures(entry: Entry, results: Results) -> dict[str, Figure]:
@@ -38,12 +42,27 @@ def failed(entry: Entry, results: Results) -> Iterator[str]:
                 yield f"{about} is {digits(value)}, allowed is {_bounds(claim)}"
 
 
+def unfit(entry: Entry, results: Results) -> Iterator[str]:
+    """Yield what the entry takes from results that are there and do not have it, such as those of a short run."""
+    for one in entry.named:
+        if isinstance(one.ours, Selector) and results.get(one.ours.result) and not results.figure(one.ours):
+            yield f"{one.ours.result} has no cell for {one.what!r}"
+    for panel in entry.panel:
+        for series in panel.series:
+            select = series.select
+            if results.get(select.result) and not any(
+                panel.across in cell["key"] for cell in results.cells(select) or ()
+            ):
+                yield f"{select.result} has no cell for the curve {series.label!r}"
+
+
 def missing(entry: Entry, results: Results) -> Iterator[str]:
     """Yield what the entry lacks: kept results, the sentence, or an answer."""
     absent = [name for name in entry.results() if results.get(name) is None]
     yield from (f"the result {name!r} is not kept" for name in absent)
     if not entry.cannot and not entry.results() and not entry.diagram and not any(value.ours for value in entry.value):
         yield "nothing of ours answers it, and it does not say why"
+    yield from unfit(entry, results)
     if entry.results() and not absent and not entry.says:
         yield "the sentence `says` is empty"
     yield from (f"the claim does not hold: {words}" for words in failed(entry, results))
@@ -55,8 +74,9 @@ def words(value: Value, results: Results) -> tuple[str, str, str]:
         return value.ours or "-", "", ""
     found = results.figure(value.ours)
     if not found:
-        return "not measured yet", "", ""
-    return f"{digits(found.median)}", f"{digits(found.low)} to {digits(found.high)}", str(found.n)
+        return "no sample" if results.get(value.ours.result) else "not measured yet", "", ""
+    interval = f"{digits(found.low)} to {digits(found.high)}" if found.n > 1 else ""
+    return digits(found.median), interval, str(found.n)
 
 
 def _value(claim: Claim, known: Mapping[str, Figure]) -> float:

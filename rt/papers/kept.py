@@ -2,7 +2,7 @@
 
 import json
 import lzma
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
@@ -37,9 +37,10 @@ class Figure:
 class Results:
     """The results that are drawn: the kept ones, or those that were just measured."""
 
-    def __init__(self, folder: Path, suffix: str) -> None:
+    def __init__(self, folder: Path, suffix: str, only: Collection[str] | None = None) -> None:
         self._folder = folder
         self._suffix = suffix
+        self._only = only
         self._read: dict[str, Mapping[str, Any] | None] = {}
 
     @classmethod
@@ -48,21 +49,22 @@ class Results:
         return cls(folder, ".json.xz")
 
     @classmethod
-    def measured(cls, folder: Path) -> "Results":
-        """Return those of build/bench."""
-        return cls(folder, ".json")
+    def measured(cls, folder: Path, only: Collection[str] | None = None) -> "Results":
+        """Return those of build/bench, or some of them."""
+        return cls(folder, ".json", only)
 
     def get(self, name: str) -> Mapping[str, Any] | None:
         """Return a result, or None when there is none. Raises KeptError if it is unusable."""
         if name not in self._read:
             path = self._folder / f"{name}{self._suffix}"
-            self._read[name] = _load(path) if path.exists() else None
+            wanted = self._only is None or name in self._only
+            self._read[name] = _load(path) if wanted and path.exists() else None
         return self._read[name]
 
     def figure(self, selector: Selector) -> Figure | None:
-        """Return the figure of one cell, or None when its result is not there. Raises KeptError."""
+        """Return the figure of one cell, or None when it is not there. Raises KeptError if several fit."""
         cells = self.cells(selector)
-        if cells is None:
+        if not cells:
             return None
         if len(cells) != 1:
             raise KeptError(
@@ -72,7 +74,8 @@ class Results:
         if not selector.over:
             return figure
         other = self.figure(Selector(selector.result, selector.over, selector.unit, scale=selector.scale))
-        assert other
+        if not other:
+            return None
         if not other.median:
             raise KeptError(f"{selector.result}: the median of {selector.over} is 0, so nothing can be divided by it")
         return Figure(

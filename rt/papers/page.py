@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
 
-from rt.papers.form import Entry, Made, Selector, Work
-from rt.papers.judge import failed, missing, sentence, words
+from rt.papers.form import Entry, Made, Work
+from rt.papers.judge import failed, missing, sentence, unfit, words
 from rt.papers.kept import Results
 from rt.papers.picture import draw, drawable
 
@@ -102,6 +102,8 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
     absent = [name for name in entry.results() if results.get(name) is None]
     if absent:
         yield _prose(f"**Not measured yet:** {', '.join(absent)}.")
+    elif lacks := list(unfit(entry, results)):
+        yield _prose(f"**Not in this run:** {'; '.join(lacks)}.")
     elif entry.says:
         yield _prose(f"**Here:** {sentence(entry, results)}")
     for claim in failed(entry, results):
@@ -112,13 +114,13 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
 
 
 def _values(entry: Entry, results: Results) -> Iterator[str]:
-    measured = any(isinstance(value.ours, Selector) for value in entry.value)
+    rows = [(value, *words(value, results)) for value in entry.value]
+    measured = any(interval for _, _, interval, _ in rows)
     yield "| what | unit | theirs | ours |" + (" 95 % interval | n |" if measured else "") + " where in the text |"
     yield "|---|---|---:|---:|" + ("---|---:|" if measured else "") + "---|"
-    for value in entry.value:
+    for value, median, interval, n in rows:
         shown = value.value if isinstance(value.value, str | tuple) else f"{value.value:,}"
         theirs = f"{shown[0]:g} to {shown[1]:g}" if isinstance(shown, tuple) else shown.removesuffix(".0")
-        median, interval, n = words(value, results)
         more = f" {interval} | {n} |" if measured else ""
         yield f"| {value.what} | {value.unit} | {theirs} | {median} |{more} {value.where} |"
     yield ""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ class _Curve:
 def drawable(entry: Entry, results: Results) -> bool:
     """Return whether there is something to draw: a diagram, a value of the work, or a result of ours."""
     drawn = any(value.panel for value in entry.value) or any(
-        results.get(series.select.result) for panel in entry.panel for series in panel.series
+        results.cells(series.select) for panel in entry.panel for series in panel.series
     )
     return bool(entry.diagram) or bool(entry.panel and drawn)
 
@@ -121,8 +122,6 @@ def _points(panel: Panel, number: int, results: Results) -> Points:
         if place in points:
             raise KeptError(f"{select.result}: {select.key} fits two cells at {panel.across} = {place}")
         points[place] = interval([select.scale * sample for sample in cell["samples"]])
-    if results.get(select.result) and not points:
-        raise KeptError(f"{select.result}: {select.key} in {select.unit} fits no cell with the key {panel.across!r}")
     return points
 
 
@@ -186,6 +185,9 @@ def _scales(axes: "Axes", panel: Panel, places: Sequence[float | str], *, named:
         axes.xaxis.set_major_formatter("{x:g}")
     if panel.log_up:
         axes.set_yscale("log")
+        # Whole decades, so that a small difference looks small.
+        least, greatest = axes.get_ylim()
+        axes.set_ylim(10 ** floor(log10(least)), 10 ** ceil(log10(greatest)))
         decimal(axes.yaxis, (1, 2, 5))
     else:
         axes.set_ylim(bottom=0)
@@ -206,27 +208,35 @@ def _diagrams(title: str, diagrams: Sequence[Diagram], path: Path) -> None:
 
 
 def _extent(diagram: Diagram) -> tuple[float, float]:
-    width = (max(box.at[0] for box in diagram.boxes) + 1) * _BOX[0]
+    """Return width and height in inches."""
+    across, up = ([box.at[axis] for box in diagram.boxes] for axis in (0, 1))
+    width = (max(across) - min(across) + 1) * _BOX[0]
     if diagram.sequence:
         return max(width, 7.0), (len(diagram.lines) + 2) * _HEIGHT
-    return width, (max(box.at[1] for box in diagram.boxes) + 1) * _BOX[1]
+    return width, (max(up) - min(up) + 1) * _BOX[1]
 
 
 def _network(axes: "Axes", diagram: Diagram) -> None:
     places = {box.name: box.at for box in diagram.boxes}
-    for line in diagram.lines:
-        start, end = (_end(places, diagram, name) for name in line.ends)
-        style = {"linestyle": "--" if line.dashed else "-", "color": "#555555", "shrinkA": 32, "shrinkB": 32}
-        axes.annotate("", end, start, arrowprops={"arrowstyle": "->" if line.arrow else "-", **style})
-        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.08)
-        axes.text(*middle, fill(line.text, 22), ha="center", va="bottom", fontsize=8)
+    drawn = {}
     for box in diagram.boxes:
         look = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": COLOURS[0]}
         if box.dashed:
             look["linestyle"] = "--"
-        axes.text(*box.at, _label(box.name, box.text), ha="center", va="center", fontsize=9, bbox=look)
-    axes.set_xlim(-0.6, max(at[0] for at in places.values()) + 0.6)
-    axes.set_ylim(-0.6, max(at[1] for at in places.values()) + 0.6)
+        drawn[box.name] = axes.text(
+            *box.at, _label(box.name, box.text), ha="center", va="center", fontsize=9, bbox=look
+        )
+    for line in diagram.lines:
+        start, end = (_end(places, diagram, name) for name in line.ends)
+        first, second = (drawn[name].get_bbox_patch() for name in line.ends)
+        style = {"linestyle": "--" if line.dashed else "-", "color": "#555555", "patchA": first, "patchB": second}
+        arrow = {"arrowstyle": "->" if line.arrow else "-", "shrinkA": 1, "shrinkB": 1}
+        axes.annotate("", end, start, arrowprops={**style, **arrow})
+        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.08)
+        axes.text(*middle, fill(line.text, 22), ha="center", va="bottom", fontsize=8)
+    for limits, axis in ((axes.set_xlim, 0), (axes.set_ylim, 1)):
+        along = [at[axis] for at in places.values()]
+        limits(min(along) - 0.6, max(along) + 0.6)
 
 
 def _sequence(axes: "Axes", diagram: Diagram) -> None:
