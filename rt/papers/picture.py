@@ -55,7 +55,7 @@ def draw(work: Work, entry: Entry, results: Results, path: Path) -> None:
     across = 1 if count == 1 else 2
     down = -(-count // across)
     size = (7.0 if count == 1 else across * width, 0.8 + down * height)
-    drawn = [(panel, _curves(panel, entry.value, work.short.split()[-1], results)) for panel in entry.panel]
+    drawn = [(panel, _curves(panel, entry.value, work.year, results)) for panel in entry.panel]
     # A label has the same look in all panels, because they have one legend.
     looks = {
         label: number for number, label in enumerate(dict.fromkeys(one.label for _, all_ in drawn for one in all_))
