@@ -11,7 +11,8 @@ use rfc5444::metric::{compress, decompress};
 use rfc5444::{AddressEntry, Message, Metric, Tlv};
 
 use crate::config::Config;
-use crate::extension::{link_metric_in, neighbour_metrics, Neighbours, OlsrLink};
+use crate::extension::{link_metric_in, neighbour_metrics, newest_counter, Neighbours, OlsrLink};
+use crate::signatures::{is_recent, quote, Proof, Quote};
 
 /// olsrd2's private message TLV with the IPv4 originator of the sender of an IPv6 HELLO.
 const IPV4_ORIGINATOR_TLV: u8 = 226;
@@ -28,6 +29,8 @@ pub(crate) struct HelloInfo {
     /// WILL_FLOODING and WILL_ROUTING; `None` comes from a router without OLSRv2.
     willingness: Option<(u8, u8)>,
     addresses: BTreeMap<IpAddr, AddressInfo>,
+    /// What its verified signature says.
+    proof: Option<Proof>,
 }
 
 /// What a HELLO says of one address.
@@ -38,6 +41,8 @@ struct AddressInfo {
     in_neighbour: Option<Metric>,
     out_neighbour: Option<Metric>,
     mpr: u8,
+    /// The low half of the counter that the sender has heard last from this neighbour.
+    quote: Option<Quote>,
 }
 
 /// Why OLSRv2 discards a HELLO that NHDP would process (RFC 7181, section 15.3.1). All are the sender's fault.
@@ -63,6 +68,7 @@ impl HelloInfo {
         message: &Message,
         hello: &Hello,
         source: IpAddr,
+        proof: Option<Proof>,
     ) -> Result<Self, HelloFault> {
         let info = Self {
             originator: read_originator(hello, source),
@@ -72,6 +78,7 @@ impl HelloInfo {
                 .and_then(|tlv| tlv.value[..].try_into().ok()),
             willingness: read_willingness(message)?,
             addresses: read_addresses(message, hello)?,
+            proof,
         };
         for neighbour in &hello.neighbours {
             if info.originator == Some(neighbour.address) {
@@ -96,6 +103,20 @@ impl HelloInfo {
                 .map_err(|()| HelloFault::Metrics(*address))?;
         }
         Ok(metric.filter(|_| self.is_usable()))
+    }
+
+    /// Returns whether the sender proves that it has heard this router lately: it quotes a counter that is not below
+    /// `floor`. A replayed HELLO cannot.
+    pub(crate) fn has_heard(&self, own: &BTreeSet<IpAddr>, floor: u64) -> bool {
+        let mut quotes = own
+            .iter()
+            .filter_map(|address| self.addresses.get(address)?.quote);
+        quotes.any(|quote| is_recent(quote, floor))
+    }
+
+    /// Returns whether its sender has signed it.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.proof.is_some()
     }
 
     /// Updates the tuples that the HELLO concerns (RFC 7181, section 15.3.2).
@@ -140,6 +161,7 @@ impl HelloInfo {
         let Some(link) = nhdp.link_mut(id) else {
             return false;
         };
+        link.ext.counter = self.proof.map(|proof| proof.counter);
         let mut changed = replace(&mut link.ext.mac, self.mac);
         if link.is_symmetric() {
             let metric_out = metric_out.or(link.ext.metric_out);
@@ -161,7 +183,8 @@ impl HelloInfo {
         let changed = replace(&mut ext.originator, self.originator)
             | replace(&mut ext.other_originator, self.other_originator)
             | replace(&mut ext.will_flooding, will_flooding)
-            | replace(&mut ext.will_routing, will_routing);
+            | replace(&mut ext.will_routing, will_routing)
+            | replace(&mut ext.signed, self.is_signed());
         changed | replace(&mut ext.selector, selector)
     }
 
@@ -186,6 +209,7 @@ impl HelloInfo {
             if let Some(info) = self.addresses.get(address) {
                 changed |= replace(&mut two_hop.ext.metric_in, info.in_neighbour);
                 changed |= replace(&mut two_hop.ext.metric_out, info.out_neighbour);
+                two_hop.ext.quote = info.quote;
             }
         }
         changed
@@ -214,6 +238,7 @@ pub(crate) fn decorate(
 ) {
     let mut metrics = Vec::new();
     let mut roles = 0;
+    entry.tlvs.extend(quote_tlv(quoted(nhdp, link, neighbour)));
     if let Some(link) = link.and_then(|id| nhdp.link(id)) {
         if link.status >= LinkStatus::Heard {
             metrics.push((
@@ -243,6 +268,31 @@ fn mpr_roles(nhdp: &Neighbours, link: &OlsrLink) -> u8 {
     let routing = neighbour.is_some_and(|neighbour| neighbour.ext.routing_mpr);
     let role = |selected, role| if selected { role } else { 0 };
     role(link.ext.flooding_mpr, mpr::FLOODING) | role(routing, mpr::ROUTING)
+}
+
+/// Returns the counter of the last HELLO on a link, or of the newest one of a neighbour.
+fn quoted(nhdp: &Neighbours, link: Option<LinkId>, neighbour: Option<NeighbourId>) -> Option<u64> {
+    match (link.and_then(|id| nhdp.link(id)), neighbour) {
+        (Some(link), _) => link.ext.counter,
+        (None, Some(id)) => newest_counter(nhdp, id),
+        (None, None) => None,
+    }
+}
+
+/// Writes the low half of the counter that was heard last from a neighbour, if it signs (docs/reference/signatures.md).
+pub(crate) fn quote_tlv(counter: Option<u64>) -> Option<Tlv> {
+    let value = quote(counter?).to_be_bytes();
+    Some(Tlv::new(
+        address_tlv::TIMESTAMP,
+        icv::TIMESTAMP_EXTENSION,
+        value,
+    ))
+}
+
+/// Reads the quote of an address; `None` also when its length is wrong.
+pub(crate) fn read_quote(entry: &AddressEntry) -> Option<Quote> {
+    let tlv = entry.tlv(address_tlv::TIMESTAMP, icv::TIMESTAMP_EXTENSION)?;
+    Some(Quote::from_be_bytes(tlv.value[..].try_into().ok()?))
 }
 
 /// LINK_METRIC TLVs; kinds with the same value share one (RFC 7181, section 13.3.2).
@@ -346,6 +396,7 @@ impl AddressInfo {
             entry,
             link_metric::OUTGOING_NEIGHBOR,
         )?;
+        self.quote = read_quote(entry).or(self.quote);
         let roles = entry.tlvs_of(address_tlv::MPR, 0);
         self.mpr |= roles.fold(0, |roles, tlv| roles | octet(&tlv.value, 0));
         Ok(())

@@ -16,6 +16,7 @@ use rfc5444::{Metric, Prefix};
 use crate::accept::Accept;
 use crate::address::{is_destination, is_routable};
 use crate::belief::Witnesses;
+use crate::tier::{Signed, Tier};
 use crate::topology::{Node, Topology};
 use crate::view::RouteView;
 
@@ -25,6 +26,8 @@ pub(crate) type RoutingSet = BTreeMap<Prefix, RouteView>;
 #[derive(Debug)]
 pub(crate) struct FirstHop {
     pub originator: IpAddr,
+    /// Whether its HELLOs are signed.
+    pub signed: bool,
     /// N_out_metric.
     pub metric: Metric,
     pub interface: InterfaceId,
@@ -43,6 +46,7 @@ pub(crate) struct Network<'a> {
     pub topology: &'a Topology,
     pub witnesses: &'a Witnesses<'a>,
     pub accept: &'a Accept,
+    pub signed: Signed<'a>,
 }
 
 /// The best known path to a vertex.
@@ -72,7 +76,7 @@ type Queue = BinaryHeap<Reverse<(u32, u8, usize)>>;
 struct OutEdge {
     to: usize,
     cost: u32,
-    denied: bool,
+    tier: Tier,
 }
 
 /// An edge of the graph.
@@ -82,8 +86,7 @@ struct Edge {
     metric: Metric,
     /// Whether `to` is known to be an originator; `from` always is.
     to_originator: bool,
-    /// Whether `to` denies it.
-    denied: bool,
+    tier: Tier,
 }
 
 /// The routes to everything in the network for which `is_local` is false.
@@ -125,7 +128,7 @@ impl Graph {
                 graph.edges[from].push(OutEdge {
                     to,
                     cost: edge.metric.get(),
-                    denied: edge.denied,
+                    tier: edge.tier,
                 });
                 graph.originators[from] = true;
                 graph.originators[to] |= edge.to_originator;
@@ -140,28 +143,48 @@ impl Graph {
 
     fn shortest_paths(&self, network: &Network) -> Vec<Option<Path>> {
         let mut paths: Vec<Option<Path>> = vec![None; self.vertices.len()];
-        let mut queue = Queue::new();
-        let own = self.index(network.originator);
+        for tier in network.signed.tiers() {
+            // What a better tier has reached keeps its path, and is where this tier begins.
+            let reached: Vec<bool> = paths.iter().map(Option::is_some).collect();
+            let ends = paths.iter().enumerate();
+            let mut queue: Queue = ends
+                .filter_map(|(vertex, path)| Some((vertex, (*path)?)))
+                .map(|(vertex, path)| Reverse((path.metric, path.hops, vertex)))
+                .collect();
+            let usable = |to: usize, of: Tier| of <= *tier && !reached[to];
+            self.first_hops(network, &mut paths, &mut queue, usable);
+            let own = self.index(network.originator);
+            self.spread(own, &mut paths, &mut queue, |edge| {
+                usable(edge.to, edge.tier)
+            });
+        }
+        paths
+    }
+
+    /// Enters the paths to the neighbours that are `usable`.
+    fn first_hops(
+        &self,
+        network: &Network,
+        paths: &mut [Option<Path>],
+        queue: &mut Queue,
+        usable: impl Fn(usize, Tier) -> bool,
+    ) {
+        let Some(own) = self.index(network.originator) else {
+            return;
+        };
         for (first, neighbour) in network.neighbours.iter().enumerate() {
-            if let (Some(own), Some(vertex)) = (own, self.index(neighbour.originator)) {
+            let vertex = self.index(neighbour.originator);
+            let tier = network.signed.tier_of_neighbour(neighbour);
+            if let Some(vertex) = vertex.filter(|vertex| usable(*vertex, tier)) {
                 let path = Path {
                     metric: neighbour.metric.get(),
                     hops: 1,
                     first,
                     last: own,
                 };
-                improve(&mut paths, &mut queue, vertex, path);
+                improve(paths, queue, vertex, path);
             }
         }
-        self.spread(own, &mut paths, &mut queue, |edge, _| !edge.denied);
-        // Links that their far end denies are the last resort: it may not have advertised its neighbours since they appeared.
-        let reached: Vec<bool> = paths.iter().map(Option::is_some).collect();
-        let ends = paths.iter().enumerate();
-        queue.extend(ends.filter_map(|(vertex, path)| {
-            path.map(|path| Reverse((path.metric, path.hops, vertex)))
-        }));
-        self.spread(own, &mut paths, &mut queue, |_, to| !reached[to]);
-        paths
     }
 
     /// Continues paths along the edges that are `usable`, until none gets better.
@@ -170,7 +193,7 @@ impl Graph {
         own: Option<usize>,
         paths: &mut [Option<Path>],
         queue: &mut Queue,
-        usable: impl Fn(&OutEdge, usize) -> bool,
+        usable: impl Fn(&OutEdge) -> bool,
     ) {
         while let Some(Reverse((metric, hops, vertex))) = queue.pop() {
             let Some(path) =
@@ -179,7 +202,7 @@ impl Graph {
                 continue;
             };
             let edges = self.edges[vertex].iter();
-            for edge in edges.filter(|edge| Some(edge.to) != own && usable(edge, edge.to)) {
+            for edge in edges.filter(|edge| Some(edge.to) != own && usable(edge)) {
                 let next = Path {
                     metric: metric.saturating_add(edge.cost),
                     hops: hops.saturating_add(1),
@@ -199,7 +222,7 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
         to: neighbour.originator,
         metric: neighbour.metric,
         to_originator: true,
-        denied: false,
+        tier: network.signed.tier_of_neighbour(neighbour),
     });
     let reported = network.neighbours.iter().flat_map(|neighbour| {
         let two_hops = neighbour.two_hops.iter();
@@ -208,7 +231,7 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
             to: *address,
             metric: *metric,
             to_originator: false,
-            denied: false,
+            tier: Tier::Claimed,
         })
     });
     let advertised = network.topology.nodes().flat_map(|(from, node)| {
@@ -219,14 +242,17 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
             to,
             metric: neighbour.metric,
             to_originator: true,
-            denied: false,
+            tier: Tier::Claimed,
         })
     });
     let weighed = reported.chain(advertised).map(|edge| {
         let (metric, denied) = network.witnesses.weigh(edge.from, edge.to, edge.metric);
+        let tier = network
+            .signed
+            .tier(network.witnesses, edge.from, edge.to, denied);
         Edge {
             metric,
-            denied,
+            tier,
             ..edge
         }
     });
@@ -289,7 +315,8 @@ impl<'a> Routes<'a> {
             let addresses = node.neighbours();
             let routable = addresses.filter(|(_, neighbour)| neighbour.routable);
             for (address, neighbour) in routable {
-                if self.network.witnesses.is_originator(address) {
+                let taken = self.network.witnesses.is_originator(address);
+                if taken || !self.network.signed.may_advertise(address) {
                     continue;
                 }
                 let path = Path {
@@ -335,8 +362,9 @@ impl<'a> Routes<'a> {
     /// Whether a router may announce a host: a router of its own that has been heard of before belongs to nobody else. A
     /// path to the host as a router counts more in any case, because it was entered in an earlier stage.
     fn may_announce(&self, originator: IpAddr, host: Prefix) -> bool {
-        self.may_have(originator, host.addr)
-            || self.network.topology.announced_first(originator, host)
+        self.network.signed.may_announce(originator, host.addr)
+            && (self.may_have(originator, host.addr)
+                || self.network.topology.announced_first(originator, host))
     }
 
     /// Enters a route to an address of a router.

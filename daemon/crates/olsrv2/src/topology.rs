@@ -15,6 +15,7 @@ use crate::address::is_destination;
 use crate::config::Limits;
 use crate::event::Event;
 use crate::seqnum::newer;
+use crate::signatures::{Proof, Quote};
 use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
 use crate::voice::Voice;
 
@@ -59,6 +60,10 @@ pub(crate) struct Node {
     refreshed: bool,
     /// The neighbour through which it is heard.
     voice: Voice,
+    /// What the signature of its newest TC says.
+    proof: Option<Proof>,
+    /// What it quotes of its neighbours' counters, by originator.
+    quotes: BTreeMap<IpAddr, Quote>,
     neighbours: BTreeMap<IpAddr, Tuple<NeighbourAddress>>,
     attached: BTreeMap<Prefix, Tuple<AttachedNetwork>>,
 }
@@ -99,15 +104,19 @@ impl Topology {
         if !self.nodes.contains_key(&tc.originator) && self.nodes.len() >= limits.nodes {
             return Outcome::OverLimit;
         }
-        if first_hand {
+        if first_hand && tc.proof.is_none() {
             let node = self.nodes.get_mut(&tc.originator);
             node.into_iter()
                 .for_each(|node| node.voice.take_over(source, tc.seq));
         }
-        if self.is_rewritten(now, tc, source) {
+        if tc.proof.is_none() && self.is_rewritten(now, tc, source) {
             return Outcome::Disbelieved;
         }
-        if self.is_stale(now, tc, source) {
+        let stale = match tc.proof {
+            Some(proof) => self.is_overtaken(tc, proof),
+            None => self.is_stale(now, tc, source),
+        };
+        if stale {
             return Outcome::Stale;
         }
         let expires = now + tc.validity;
@@ -115,6 +124,9 @@ impl Topology {
         self.refresh_node(now, tc, source, expires);
         self.remove_lost(now, tc);
         self.add_content(now, tc, expires, limits);
+        if let Some(node) = self.nodes.get_mut(&tc.originator) {
+            node.take_quotes(tc);
+        }
         if tc.complete {
             self.remove_where(tc.originator, |ansn, _| ansn != tc.ansn);
         }
@@ -218,6 +230,24 @@ impl Topology {
         true
     }
 
+    /// Returns whether a newer TC of the same originator arrived before this signed one. What the originator, or
+    /// somebody else in its name, said with higher numbers before is removed.
+    fn is_overtaken(&mut self, tc: &Tc, proof: Proof) -> bool {
+        let Some(node) = self.nodes.get(&tc.originator) else {
+            return false;
+        };
+        if node
+            .proof
+            .is_some_and(|newest| newest.counter > proof.counter)
+        {
+            return true;
+        }
+        if node.proof.is_none() || newer(node.ansn, tc.ansn) {
+            self.remove_where(tc.originator, |_, _| true);
+        }
+        false
+    }
+
     fn refresh_node(&mut self, now: Time, tc: &Tc, source: IpAddr, expires: Time) {
         let known = self.nodes.get(&tc.originator).map(|node| node.ansn);
         let node = self
@@ -230,6 +260,8 @@ impl Topology {
         }
         node.ansn = tc.ansn;
         node.expires = expires;
+        self.changed |= node.proof.is_some() != tc.proof.is_some();
+        node.proof = tc.proof;
         self.changed |= node.advertises_all != tc.content.all;
         node.advertises_all = tc.content.all;
         node.advertised = tc.content.len();
