@@ -96,6 +96,12 @@ pub fn is_hash_of(address: Ipv6Addr, key: &[u8; KEY_LENGTH]) -> bool {
     VerifyingKey::from_bytes(key).is_ok_and(|key| is_of(address, &key))
 }
 
+/// Returns the hash of a key: the first 16 octets of SHA-512(SHA-512(X25519 public key)). It is the address of the key's
+/// owner where it begins with 0xfc. `None` for a key that is not on the curve.
+pub fn address_of(key: &[u8; KEY_LENGTH]) -> Option<Ipv6Addr> {
+    VerifyingKey::from_bytes(key).ok().map(|key| hash(&key))
+}
+
 /// Returns the octets that a signature covers; `None` for a malformed message.
 pub(crate) fn signed_octets(message: &[u8]) -> Option<Vec<u8>> {
     let mut octets = DOMAIN.to_vec();
@@ -113,12 +119,18 @@ fn may_speak(key: &VerifyingKey, originator: IpAddr) -> bool {
     }
 }
 
-/// An address is the first 16 octets of SHA-512(SHA-512(X25519 public key)). The locator differs in one bit.
+/// The locator differs from the address in one bit.
 fn is_of(address: Ipv6Addr, key: &VerifyingKey) -> bool {
-    let digest = Sha512::digest(Sha512::digest(key.to_montgomery().as_bytes()));
     let mut octets = address.octets();
     octets[0] &= !LOCATOR_BIT;
-    octets[0] == ADDRESS_OCTET && octets == digest[..16]
+    octets[0] == ADDRESS_OCTET && octets == hash(key).octets()
+}
+
+fn hash(key: &VerifyingKey) -> Ipv6Addr {
+    let digest = Sha512::digest(Sha512::digest(key.to_montgomery().as_bytes()));
+    let mut octets = [0; 16];
+    octets.copy_from_slice(&digest[..16]);
+    octets.into()
 }
 
 /// Returns the value of the only TLV of this type and type extension.

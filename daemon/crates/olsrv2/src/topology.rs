@@ -1,9 +1,10 @@
 //! The topology information base (RFC 7181, section 10) and the processing of TCs (section 16.3).
 
+mod confirmed;
 mod node;
 mod views;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -64,6 +65,8 @@ pub(crate) struct Node {
     proof: Option<Proof>,
     /// What it quotes of its neighbours' counters, by originator.
     quotes: BTreeMap<IpAddr, Quote>,
+    /// The neighbours with which a link was confirmed when its last message was taken in.
+    confirmed: BTreeSet<IpAddr>,
     neighbours: BTreeMap<IpAddr, Tuple<NeighbourAddress>>,
     attached: BTreeMap<Prefix, Tuple<AttachedNetwork>>,
 }

@@ -51,6 +51,9 @@ impl Instance {
             Ok(link) => {
                 ctx.counters.hellos_received += 1;
                 self.dirty |= info.apply(ctx.now, &mut self.nhdp, link, metric_out);
+                if let Some(originator) = info.originator.filter(|_| info.is_signed()) {
+                    self.topology.note_confirmed(ctx.speakers, originator);
+                }
             }
             Err(Rejected::OwnAddress(_)) => {
                 ctx.counters.invalid += 1;
@@ -73,7 +76,10 @@ impl Instance {
             .topology
             .process(ctx.now, &tc, source, first_hand, &ctx.config.limits)
         {
-            Outcome::Processed => ctx.counters.tcs_received += 1,
+            Outcome::Processed => {
+                ctx.counters.tcs_received += 1;
+                self.topology.note_confirmed(ctx.speakers, tc.originator);
+            }
             Outcome::Stale => ctx.counters.stale += 1,
             Outcome::Disbelieved => ctx.counters.disbelieved += 1,
             Outcome::OverLimit => ctx.counters.over_limit += 1,

@@ -1,6 +1,6 @@
 //! What is known of one router.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
 
 use nhdp::Time;
@@ -26,6 +26,7 @@ impl Node {
             voice: Voice::new(now, source, tc.seq, tc.validity),
             proof: tc.proof,
             quotes: BTreeMap::new(),
+            confirmed: BTreeSet::new(),
             neighbours: BTreeMap::new(),
             attached: BTreeMap::new(),
         }
