@@ -11,8 +11,9 @@ use rfc5444::metric::{compress, decompress};
 use rfc5444::{AddressEntry, Message, Metric, Tlv};
 
 use crate::config::Config;
-use crate::extension::{link_metric_in, neighbour_metrics, newest_counter, Neighbours, OlsrLink};
-use crate::signatures::{is_recent, quote, Proof, Quote};
+use crate::extension::{link_metric_in, neighbour_metrics, Neighbours, OlsrLink};
+use crate::quote::{quote_tlv, quoted, read_quote};
+use crate::signatures::{is_recent, Proof, Quote};
 
 /// olsrd2's private message TLV with the IPv4 originator of the sender of an IPv6 HELLO.
 const IPV4_ORIGINATOR_TLV: u8 = 226;
@@ -268,31 +269,6 @@ fn mpr_roles(nhdp: &Neighbours, link: &OlsrLink) -> u8 {
     let routing = neighbour.is_some_and(|neighbour| neighbour.ext.routing_mpr);
     let role = |selected, role| if selected { role } else { 0 };
     role(link.ext.flooding_mpr, mpr::FLOODING) | role(routing, mpr::ROUTING)
-}
-
-/// Returns the counter of the last HELLO on a link, or of the newest one of a neighbour.
-fn quoted(nhdp: &Neighbours, link: Option<LinkId>, neighbour: Option<NeighbourId>) -> Option<u64> {
-    match (link.and_then(|id| nhdp.link(id)), neighbour) {
-        (Some(link), _) => link.ext.counter,
-        (None, Some(id)) => newest_counter(nhdp, id),
-        (None, None) => None,
-    }
-}
-
-/// Writes the low half of the counter that was heard last from a neighbour, if it signs (docs/reference/signatures.md).
-pub(crate) fn quote_tlv(counter: Option<u64>) -> Option<Tlv> {
-    let value = quote(counter?).to_be_bytes();
-    Some(Tlv::new(
-        address_tlv::TIMESTAMP,
-        icv::TIMESTAMP_EXTENSION,
-        value,
-    ))
-}
-
-/// Reads the quote of an address; `None` also when its length is wrong.
-pub(crate) fn read_quote(entry: &AddressEntry) -> Option<Quote> {
-    let tlv = entry.tlv(address_tlv::TIMESTAMP, icv::TIMESTAMP_EXTENSION)?;
-    Some(Quote::from_be_bytes(tlv.value[..].try_into().ok()?))
 }
 
 /// LINK_METRIC TLVs; kinds with the same value share one (RFC 7181, section 13.3.2).

@@ -23,6 +23,7 @@ mod outbox;
 mod own_counters;
 mod own_seqno;
 mod pause;
+mod quote;
 mod rate;
 mod refusal;
 mod router;

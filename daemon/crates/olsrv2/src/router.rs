@@ -23,7 +23,6 @@ use crate::outbox::Outbox;
 use crate::own_counters::OwnCounters;
 use crate::rate::RateLimiter;
 use crate::refusal::Refusals;
-use crate::signatures::TrustedKey;
 use crate::speakers::Speakers;
 
 use interfaces::Interface;
@@ -156,11 +155,6 @@ impl Router {
     /// Returns the addresses that keep their place when a set is full.
     pub fn trusted(&self) -> &BTreeSet<IpAddr> {
         &self.trusted
-    }
-
-    /// Sets the keys of trusted routers by address. What others have signed under such an address is not believed.
-    pub fn set_trusted_keys(&mut self, keys: BTreeMap<IpAddr, TrustedKey>) {
-        self.speakers.set_trusted(keys);
     }
 
     /// Changes the configuration in place, the originators among it.

@@ -12,7 +12,8 @@ use rfc5444::time::{encode_time, time_at_distance};
 use rfc5444::{AddressEntry, EncodeError, Message, Metric, Prefix, Tlv};
 
 use crate::address::is_routable;
-use crate::hello::{metric_tlvs, octet, quote_tlv, read_metric, read_quote};
+use crate::hello::{metric_tlvs, octet, read_metric};
+use crate::quote::{quote_tlv, read_quote};
 use crate::signatures::{Proof, Quote};
 use crate::tc_error::TcError;
 
@@ -22,8 +23,7 @@ const TC_HOP_LIMIT: u8 = 255;
 /// Private message TLV of a TC that advertises all symmetric neighbours of its originator (docs/development/rfc-coverage/rfc7181.md).
 const ALL_NEIGHBOURS_TLV: u8 = 228;
 
-/// The most octets that an advertised address adds to a TC: address and prefix
-/// length, and its four TLVs with header and value, not shared with any other.
+/// The most octets that an advertised address adds to a TC, with four TLVs of its own.
 const MAX_ENTRY_SIZE: usize = 17 + 2 * 6 + 5 + 8;
 
 /// The most octets of a TC: with IPv6, UDP and packet headers it fits into one IP datagram.

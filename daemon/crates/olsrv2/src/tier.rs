@@ -6,7 +6,6 @@ use icv::{is_hash_of, KEY_LENGTH};
 use nhdp::Time;
 
 use crate::belief::Witnesses;
-use crate::routing::FirstHop;
 use crate::signatures::Signatures;
 use crate::speakers::Speakers;
 
@@ -42,10 +41,10 @@ impl Signed<'_> {
 
     /// Returns the tier of the link to a neighbour. That a neighbour which signs has heard this router lately was seen
     /// before its link became symmetric.
-    pub(crate) fn tier_of_neighbour(&self, neighbour: &FirstHop) -> Tier {
+    pub(crate) fn tier_of_neighbour(&self, signs: bool) -> Tier {
         match self.signatures {
             Signatures::Off => Tier::Confirmed,
-            _ if neighbour.signed => Tier::Confirmed,
+            _ if signs => Tier::Confirmed,
             _ => Tier::Claimed,
         }
     }

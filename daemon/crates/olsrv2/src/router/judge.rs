@@ -10,7 +10,7 @@ use rfc5444::{Message, RawMessage};
 use super::input::is_neighbour;
 use super::Router;
 use crate::rate::Bucket;
-use crate::signatures::{Proof, Signatures};
+use crate::signatures::{Proof, Signatures, TrustedKey};
 use crate::speakers::{Refused, Way};
 
 /// False signatures of a source that are verified: how many at once, and how many a second from then on. Each costs
@@ -82,6 +82,11 @@ impl Failures {
 }
 
 impl Router {
+    /// Sets the keys of trusted routers by address. What others have signed under such an address is not believed.
+    pub fn set_trusted_keys(&mut self, keys: BTreeMap<IpAddr, TrustedKey>) {
+        self.speakers.set_trusted(keys);
+    }
+
     /// Returns who has sent a message, or `None` when it must be dropped. Counts why.
     pub(super) fn judge(
         &mut self,

@@ -4,6 +4,7 @@ use crate::signatures::Signatures;
 use crate::speakers::Speakers;
 use crate::tc::{Content, NeighbourAddress, Tc};
 use alloc::collections::BTreeSet;
+use alloc::vec;
 use core::time::Duration;
 
 fn address(text: &str) -> IpAddr {
