@@ -44,6 +44,7 @@ MORE = (
     "attacks/test_inside_the_sa.py::test_the_key_of_another_peer_is_worth_nothing_under_ones_own_identity",
     "attacks/test_inside_the_sa.py::test_a_revoked_peer_that_heeds_no_delete_is_not_heard_any_more",
     "attacks/test_inside_the_sa.py::test_no_payload_of_a_peer_ends_or_moves_the_sa_of_another",
+    "scenarios/radio/test_air.py",
     "scenarios/networks/test_networks.py",
     "scenarios/networks/test_cards.py",
     "scenarios/networks/test_gateways.py",

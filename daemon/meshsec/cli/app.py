@@ -45,6 +45,7 @@ COMMANDS = {
     "policy": "policy:policy",
     "watch": "watch:watch",
     "monitor": "monitor:monitor",
+    "air": "air.command:air",
     "bench": "bench.command:bench",
     "leaktest": "leaktest:leaktest",
     "export": "export:export",
