@@ -73,7 +73,17 @@ def lacking(known: Situation, channel: Channel) -> list[Action]:
     """Return what is lacking for one peer."""
     attempting = known.queue.is_active(channel.name) or channel.attempt.unconfirmed
     observed = channel.observed(attempting=attempting)
-    return reconcile_peer(channel.name, channel.desired(), observed, known.policy.initiate_timeout)
+    unwanted = channel.level.refused and "a level of authentication is asked for that the pair cannot have"
+    timeout = known.policy.initiate_timeout
+    actions = reconcile_peer(channel.name, channel.desired(), observed, timeout, unwanted)
+    if channel.is_rising() and not any(isinstance(one, Initiate) for one in actions):
+        actions.append(Initiate(channel.name, all_children(channel), timeout))
+    return actions
+
+
+def all_children(channel: Channel) -> tuple[str, ...]:
+    """Return the names of all CHILD_SAs that are wanted with a peer."""
+    return tuple(child.name for child in channel.connection.children) if channel.connection else ()
 
 
 def _opening_obstacle(known: Situation, action: LoadConnection | Initiate) -> str | None:

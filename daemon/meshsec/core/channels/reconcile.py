@@ -47,10 +47,15 @@ class ObservedPeer:
     """Time at which each IKE_SA was first seen established, by unique id."""
 
 
-def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float) -> list[Action]:
-    """Return what is to be done for one peer; ``desired`` is None when it is not trusted."""
+def reconcile_peer(
+    name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float, unwanted: str = ""
+) -> list[Action]:
+    """Return what is to be done for one peer; ``desired`` is None when it is not trusted, or not at its level.
+
+    ``unwanted``: why a trusted peer is to have no SA.
+    """
     if desired is None:
-        return _close_stranger(name, observed)
+        return _close_unwelcome(name, observed, unwanted)
     actions = _close_unwanted(name, desired, observed)
     if observed.connection != desired.connection:
         actions.append(LoadConnection(desired.connection))
@@ -117,11 +122,14 @@ def _absent(desired: DesiredPeer, sa: IkeSa | None) -> tuple[str, ...]:
     return tuple(child.name for child in desired.connection.children if child.name not in established)
 
 
-def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
-    """Remove the configuration first, so that the peer cannot come back while its SAs are closed."""
+def _close_unwelcome(name: str, observed: ObservedPeer, unwanted: str) -> list[Action]:
+    """Remove the configuration first, so that the peer cannot come back while its SAs are closed.
+
+    User data with who is not trusted is barred already, so that its SAs may end in order; those of a peer end at once.
+    """
     unload: list[Action] = [UnloadConnection(name)] if observed.loaded else []
     return unload + [
-        Terminate(sa.unique_id, name, "the peer is not trusted", patient=True)
+        Terminate(sa.unique_id, name, unwanted or "the peer is not trusted", patient=not unwanted)
         for sa in observed.ike_sas
         if sa.state is not IkeSaState.DELETING
     ]

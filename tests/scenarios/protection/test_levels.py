@@ -1,0 +1,157 @@
+"""Levels of authentication between real charons: they rise while user data flows, and nothing gets below the floor."""
+
+import json
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from meshsec.adapters.files import config_file
+from tests.lab.lab import Lab
+from tests.lab.net import traffic
+from tests.lab.net.topology import line, names
+from tests.lab.net.traffic import wait_arrivals
+from tests.lab.node.node import Node
+from tests.lab.node.options import Options, PolicyValue
+from tests.scenarios.expectations import assert_nothing_clear, captured, flow
+
+SECRET, OTHER = "5a" * 32, "a5" * 32
+LEVELS: list[dict[str, str | int]] = [{"name": "strong", "second_secret": True}, {"name": "card"}]
+RULES: list[dict[str, str | int]] = [{"level": "strong", "threat": True}]
+AT_THREAT: dict[str, PolicyValue] = {
+    "levels": LEVELS,
+    "level_rules": RULES,
+    "backoff_max": 3,
+}
+STRICT: dict[str, PolicyValue] = {**AT_THREAT, "level_floor": "strong"}
+GRACE = 30.0
+
+
+@pytest.fixture(autouse=True)
+def _pacing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the nodes read the constants of pacing from their policy."""
+    monkeypatch.setenv(config_file.LAB_PACING, config_file.IN_LAB)
+
+
+def started(lab: Lab, policies: Mapping[str, Mapping[str, PolicyValue]], secrets: Mapping[str, str]) -> Lab:
+    lab.set_up({name: Options(ipv4=True, policy=policy) for name, policy in policies.items()}).trust_all()
+    for name, secret in secrets.items():
+        give(lab[name], secret)
+    return lab.start()
+
+
+def give(node: Node, secret: str) -> None:
+    path = node.directory / "given"
+    path.write_text(secret)
+    node.meshsec("secret", "set", str(path))
+
+
+def level(node: Node, peer: Node) -> tuple[str, str | None]:
+    """Return the level that is asked for, and the one that is in force."""
+    shown = node.control.peer(peer.name)["level"]
+    return shown["chosen"], shown["in_force"]
+
+
+def pairs(lab: Lab) -> Iterator[tuple[Node, Node]]:
+    yield lab["a"], lab["b"]
+    yield lab["b"], lab["a"]
+
+
+def test_the_threat_raises_the_level_while_user_data_flows() -> None:
+    """Nothing leaves in the clear, the stream is not interrupted, and the old SA ends after the new one came."""
+    both = {"a": AT_THREAT, "b": AT_THREAT}
+    with Lab("levels-threat", line(names(2)), Options(ipv4=True)) as lab:
+        started(lab, both, {}).wait_full_mesh()
+        a, b = lab["a"], lab["b"]
+        before = {a.wait_protected(b).unique_id, b.wait_protected(a).unique_id}
+        for node, peer in pairs(lab):
+            assert level(node, peer) == ("card", "card")
+            give(node, SECRET)
+        with captured(lab, "levels") as captures, flow(a, b) as running:
+            wait_arrivals(running)
+            assert a.meshsec("threat", "high").stdout.startswith("high")
+            for node, peer in pairs(lab):
+                what = f"{peer.name} at the level strong"
+                node.wait_for(what, lambda n=node, p=peer: level(n, p)[1] == "strong", 60)  # type: ignore[misc]
+                node.wait_protected(peer)
+            wait_arrivals(running, 50)
+            result = running.end()
+        assert result.lost <= 2, result
+        assert result.longest_gap < 1.0, result
+        assert_nothing_clear(captures)
+        assert a.wait_protected(b).unique_id not in before
+        explained = a.meshsec("explain", "b").stdout
+        assert "level of authentication is strong, never one below card" in explained
+        assert "the threat is high (the operator says so)" in explained
+        timed = {one["name"]: one["samples"] for one in a.control.ask("status")["levels"]["levels"]}
+        timed_there = {one["name"]: one["samples"] for one in b.control.ask("status")["levels"]["levels"]}
+        assert timed["strong"] + timed_there["strong"] >= 1
+        assert a.meshsec("threat", "normal").stdout.startswith("normal")
+        a.wait_for("the floor is asked for", lambda: level(a, b) == ("card", "strong"), 10)
+
+
+@pytest.mark.parametrize(
+    ("policies", "secrets", "lacking"),
+    [
+        ({"a": STRICT, "b": AT_THREAT}, {"a": SECRET}, "b"),
+        ({"a": STRICT, "b": {}}, {"a": SECRET}, "b"),
+        ({"a": STRICT, "b": STRICT}, {"a": SECRET, "b": OTHER}, "both"),
+        ({"a": STRICT, "b": STRICT}, {"a": SECRET}, "b"),
+    ],
+    ids=["without-secret", "without-levels", "other-secret", "its-own-floor"],
+)
+def test_a_peer_that_offers_less_than_the_floor_gets_no_sa_and_no_user_data(
+    policies: dict[str, dict[str, PolicyValue]], secrets: dict[str, str], lacking: str
+) -> None:
+    with Lab("levels-floor", line(names(2)), Options(ipv4=True)) as lab:
+        started(lab, policies, secrets)
+        a, b = lab["a"], lab["b"]
+        a.wait_route(b)
+        with captured(lab, "levels") as captures:
+            for node, peer in pairs(lab):
+                node.wait_for(f"a reason on {node.name}", lambda n=node, p=peer: reason(n, p), 120)  # type: ignore[misc]
+                traffic.send((node.namespace, node.address), peer.address)
+                assert not [sa for sa in node.charon.sas_with(peer.name) if sa.state == "ESTABLISHED"]
+        assert_nothing_clear(captures)
+        fixes = [one["mend"] for one in json.loads(b.meshsec("doctor", "--json", check=False).stdout)["checks"]]
+        if policies["b"] == STRICT and lacking == "b":
+            assert any("meshsec secret set" in one for one in fixes)
+        if lacking == "b" and policies["b"]:
+            give(b, secrets["a"])
+            a.wait_protected(b, 120)
+            assert level(a, b) == ("strong", "strong")
+
+
+def reason(node: Node, peer: Node) -> str:
+    """Return why there is no SA: what this node lacks, or what the last failure means."""
+    status = node.control.peer(peer.name)
+    failure = status["last_failure"]
+    refused = (status["level"] or {}).get("refused")
+    return refused or (failure["meaning"] if failure else "")
+
+
+def test_the_stricter_end_wins_where_both_can() -> None:
+    with Lab("levels-strict", line(names(2)), Options(ipv4=True)) as lab:
+        started(lab, {"a": STRICT, "b": AT_THREAT}, {"a": SECRET, "b": SECRET})
+        a, b = lab["a"], lab["b"]
+        a.wait_protected(b, 120)
+        b.wait_protected(a, 120)
+        assert level(a, b) == ("strong", "strong")
+        assert level(b, a) == ("card", "strong")
+
+
+def test_a_peer_that_cannot_follow_a_rise_loses_its_sa_after_the_grace_and_not_before() -> None:
+    with Lab("levels-grace", line(names(2)), Options(ipv4=True)) as lab:
+        started(lab, {"a": AT_THREAT, "b": AT_THREAT}, {"a": SECRET})
+        a, b = lab["a"], lab["b"]
+        a.wait_protected(b, 120)
+        with captured(lab, "levels") as captures, flow(a, b) as running:
+            wait_arrivals(running)
+            a.meshsec("threat", "high")
+            a.wait_for("a reason", lambda: "second secret" in reason(a, b), 60)
+            assert a.control.peer("b")["state"] == "protected"
+            assert "is closed when its successor is established" in a.meshsec("explain", "b").stdout
+            ended = lambda: a.control.peer("b")["state"] != "protected"  # noqa: E731
+            a.wait_for("the SA is given up", ended, 2 * GRACE)
+        assert_nothing_clear(captures)
+        a.meshsec("threat", "normal")
+        a.wait_protected(b, 120)
