@@ -249,6 +249,23 @@ def test_each_level_offers_what_it_allows_and_no_shorter_lifetime_than_it_asks_f
     assert (spec.ike_rekey_time, spec.child_rekey_time) == (1200, 600)
 
 
+def test_where_the_choice_by_the_deadline_is_too_weak_for_a_level_its_fastest_suite_is_first() -> None:
+    table = {
+        "suites": SUITES,
+        "levels": [{"name": "top", "suite": "x25519"}, {"name": "low"}],
+        "level_rules": [{"level": "top", "peers": ["n5"]}],
+    }
+    driver, _ = begun(decode_policy(table))
+    spec = loaded(driver).spec  # type: ignore[union-attr]
+    assert spec.ike_proposals == (SUITES[0]["ike"], SUITES[1]["ike"])
+    driver.engine.known.suites._chosen = 2
+    driver.tell(SurroundingsSet(ALARM))
+    channel = driver.engine.known.channel("n5")
+    assert channel is not None
+    assert channel.connection is not None
+    assert channel.connection.ike_proposals == (SUITES[1]["ike"], SUITES[0]["ike"])
+
+
 @pytest.mark.parametrize(
     ("metres_away", "accuracy", "inside"),
     [(0, None, True), (900, None, True), (1100, None, False), (900, 200.0, None), (1100, 200.0, None), (0, 5.0, True)],

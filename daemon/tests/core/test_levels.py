@@ -18,6 +18,7 @@ from meshsec.core.policy.levels import (
     LevelTimes,
     choose,
     in_force,
+    left_out,
     meets,
     shortfall,
 )
@@ -168,6 +169,19 @@ def test_what_a_policy_says_of_levels_is_told_in_sentences() -> None:
     assert "  secret if this node is outside 1000 m around 47, 8" in lines
     assert any("second secret" in line for line in lines)
     assert levels_view.policy_lines(Policy()) == []
+
+
+def test_what_no_level_allows_is_no_suite_at_all() -> None:
+    one = policy(levels=[{"name": "top", "suite": "p384"}, {"name": "low"}], level_floor="top", level_rules=[])
+    assert [suite.name for suite in one.suites] == ["p384"]
+    assert one.floor == "p384"
+    assert one.ike_proposals == (SUITES[0]["ike"],)
+    assert [suite.name for suite in policy().suites] == ["p384", "x25519"]
+
+
+def test_exports_say_that_they_have_no_levels() -> None:
+    assert [one.split(":")[0] for one in left_out(policy().levels)][-1] == "level of authentication card"
+    assert left_out(()) == ()
 
 
 def test_an_sa_meets_a_level_by_what_was_negotiated() -> None:

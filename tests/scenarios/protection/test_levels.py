@@ -1,6 +1,8 @@
 """Levels of authentication between real charons: they rise while user data flows, and nothing gets below the floor."""
 
 import json
+import signal
+import time
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -155,3 +157,65 @@ def test_a_peer_that_cannot_follow_a_rise_loses_its_sa_after_the_grace_and_not_b
         assert_nothing_clear(captures)
         a.meshsec("threat", "normal")
         a.wait_protected(b, 120)
+
+
+SUITES = [
+    {"name": "p384", "ike": "aes256gcm16-prfsha384-ecp384", "esp": "aes256gcm16-ecp384"},
+    {"name": "x25519", "ike": "aes256gcm16-prfsha256-x25519", "esp": "aes256gcm16-x25519"},
+    {"name": "p256", "ike": "aes128gcm16-prfsha256-ecp256", "esp": "aes128gcm16-ecp256"},
+]
+WHILE_IN_TIME: list[dict[str, str | int]] = [{"level": "top", "while_in_time": True}]
+IN_TIME: dict[str, PolicyValue] = {
+    "suites": SUITES,
+    "deadline_ms": 300,
+    "levels": [{"name": "top", "suite": "p384"}, {"name": "base", "suite": "x25519"}, {"name": "low"}],
+    "level_floor": "base",
+    "level_rules": WHILE_IN_TIME,
+    "backoff_first": 0.1,
+    "takeover_delay": 60,
+}
+
+
+REFUSAL = "none of its algorithms"
+
+
+def test_a_peer_that_is_slow_on_purpose_lowers_nothing_below_the_floor() -> None:
+    with Lab("levels-slow", line(names(2)), Options(policy=IN_TIME)) as lab:
+        lab.set_up().trust_all().start()
+        node, slow = lab["a"], lab["b"]
+        if not node.wait_state(slow, "protected")["initiator"]:
+            node, slow = slow, node
+        node.wait_state(slow, "protected")
+        seen = set()
+        for _ in range(6):
+            renew(node, slow, seconds=0.8)
+            seen.add((level(node, slow)[0], node.control.peer(slow.name)["ike_algorithms"][1]))
+        assert {chosen for chosen, _ in seen} == {"top", "base"}, seen
+        assert {method for _, method in seen} <= {"ECP_384", "CURVE_25519"}, seen
+        assert "set-ups are in time again" in node.meshsec("explain", slow.name).stdout
+        # Now it offers nothing else than what is below the floor.
+        slow.reconfigure(Options(policy={"suites": SUITES[2:], "backoff_first": 0.1}))
+        for daemon in (slow.daemons.agent, slow.daemons.charon):
+            daemon.kill()
+            daemon.start()
+            daemon.wait_ready()
+        for one, other in ((node, slow), (slow, node)):
+            one.wait_for("a refusal", lambda n=one, p=other: REFUSAL in reason(n, p), 120)  # type: ignore[misc]
+            assert not [sa for sa in one.charon.sas_with(other.name) if sa.state == "ESTABLISHED"]
+
+
+def renew(node: Node, slow: Node, seconds: float) -> None:
+    """Set up the SA anew while the IKE daemon of the other end answers nothing for some seconds."""
+    slow.daemons.charon.send_signal(signal.SIGSTOP)
+    try:
+        attempts = node.control.ask("renegotiate", peer=slow.name)["attempts"]
+        time.sleep(seconds)
+    finally:
+        slow.daemons.charon.send_signal(signal.SIGCONT)
+
+    def established() -> bool:
+        status = node.control.peer(slow.name)
+        return status["state"] == "protected" and bool(status["attempts"] > attempts)
+
+    node.wait_for("a new SA", established, 60)
+    slow.wait_state(node, "protected", 60)

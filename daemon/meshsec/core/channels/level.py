@@ -93,7 +93,7 @@ def leveled(
 def _narrowed(policy: Policy, level: Level, mark: bytes, spec: ConnectionSpec) -> ConnectionSpec:
     suites = at_least(level, policy.suites)
     if suites:
-        ike, esp = {one.ike for one in suites}, {one.esp for one in suites}
+        ike, esp = [one.ike for one in suites], [one.esp for one in suites]
         children = (replace(one, esp_proposals=_kept(one.esp_proposals, esp)) for one in spec.children)
         spec = replace(spec, ike_proposals=_kept(spec.ike_proposals, ike), children=tuple(children))
     second = None
@@ -108,8 +108,11 @@ def _narrowed(policy: Policy, level: Level, mark: bytes, spec: ConnectionSpec) -
     )
 
 
-def _kept(proposals: tuple[str, ...], allowed: set[str]) -> tuple[str, ...]:
-    return tuple(one for one in proposals if one in allowed)
+def _kept(proposals: tuple[str, ...], allowed: list[str]) -> tuple[str, ...]:
+    """Return what a level allows of proposals. The weakest is first in place of a weaker one, which is in time."""
+    kept = [one for one in proposals if one in allowed]
+    first = [] if proposals[:1] == tuple(kept[:1]) else allowed[-1:]
+    return tuple(dict.fromkeys((*first, *kept)))
 
 
 def is_below_floor(policy: Policy, sa: IkeSa, fleet: str) -> bool:

@@ -307,6 +307,11 @@ def shortfall(level: Level, fleet: str, *, by_secret: bool, second_secret: bool)
     return ""
 
 
+def left_out(levels: Iterable[Level]) -> tuple[str, ...]:
+    """Return what to say of each where connections alone are written for an IKE daemon without meshsecd."""
+    return tuple(f"level of authentication {one.name}: meshsecd alone chooses levels" for one in levels)
+
+
 def meets(level: Level, sa: IkeSa, suites: Sequence[Suite], fleet: str) -> bool:
     """Return whether an established IKE_SA is at least as strong as a level asks."""
     if (level.fleet and not fleet) or (level.second_secret and not sa.second_secret):

@@ -381,7 +381,9 @@ def decode_policy(
     if reading.problems:
         raise PolicyError(reading.problems)
     policy = structs.replace(base, **structs.asdict(found))
-    policy = structs.replace(policy, levels=authentication.above_floor(policy.levels, policy.level_floor))
+    kept = authentication.above_floor(policy.levels, policy.level_floor)
+    # What no peer may use is no suite at all, so that the choice by the deadline does not rest on it.
+    policy = structs.replace(policy, levels=kept, floor=(kept[-1].suite if kept else "") or policy.floor)
     return _with_suites(policy) if policy.suites else policy
 
 
