@@ -11,7 +11,7 @@ from meshsec.adapters.files import config_file
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.topology import line, names
-from tests.lab.net.traffic import wait_arrivals
+from tests.lab.net.traffic import Flow, wait_arrivals
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options, PolicyValue
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
@@ -68,17 +68,21 @@ def test_the_threat_raises_the_level_while_user_data_flows() -> None:
         for node, peer in pairs(lab):
             assert level(node, peer) == ("card", "card")
             give(node, SECRET)
-        with captured(lab, "levels") as captures, flow(a, b) as running:
+        by_ipv4 = Flow((a.namespace, a.ipv4), (b.namespace, b.ipv4), 0.02, 7021)
+        with captured(lab, "levels") as captures, flow(a, b) as running, by_ipv4:
             wait_arrivals(running)
+            wait_arrivals(by_ipv4)
             assert a.meshsec("threat", "high").stdout.startswith("high")
             for node, peer in pairs(lab):
                 what = f"{peer.name} at the level strong"
                 node.wait_for(what, lambda n=node, p=peer: level(n, p)[1] == "strong", 60)  # type: ignore[misc]
                 node.wait_protected(peer)
             wait_arrivals(running, 50)
-            result = running.end()
-        assert result.lost <= 2, result
-        assert result.longest_gap < 1.0, result
+            wait_arrivals(by_ipv4, 50)
+            results = running.end(), by_ipv4.end()
+        for result in results:
+            assert result.lost <= 2, result
+            assert result.longest_gap < 1.0, result
         assert_nothing_clear(captures)
         assert a.wait_protected(b).unique_id not in before
         explained = a.meshsec("explain", "b").stdout

@@ -169,8 +169,14 @@ def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -
     if len(observed.ike_sas) < 2 or any(sa.state.is_in_rekeying for sa in observed.ike_sas):
         return []
     kept = keeper(desired, observed)
-    return [
-        Terminate(sa.unique_id, name, "a duplicate of another IKE_SA", patient=True)
-        for sa in live(desired, observed)
-        if sa is not kept and sa.unique_id not in observed.superseded
-    ]
+    others = [sa for sa in live(desired, observed) if sa is not kept and sa.unique_id not in observed.superseded]
+    absent = _absent(desired, kept)
+    # One at most, because a peer could begin any number of them.
+    spared = next((sa for sa in others if _carries_any(sa, absent)), None)
+    reason = "a duplicate of another IKE_SA"
+    return [Terminate(sa.unique_id, name, reason, patient=True) for sa in others if sa is not spared]
+
+
+def _carries_any(sa: IkeSa, names: tuple[str, ...]) -> bool:
+    """Return whether an IKE_SA has a CHILD_SA in whose place the kept one has none yet: user data goes by it."""
+    return any(child.carries and child.name in names for child in sa.children)
