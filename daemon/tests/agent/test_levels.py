@@ -121,6 +121,15 @@ def test_doctor_names_the_peers_without_their_level_and_the_command(world: World
     assert check.level == "fail"
 
 
+def test_doctor_warns_of_rules_about_nobody(tmp_path: Path) -> None:
+    rules = [{"level": "strong", "peers": ["n5", "n6"]}, {"level": "strong", "fleets": ["alpha"]}]
+    table = {"levels": [{"name": "strong", "ike_rekey_time": 600}, {"name": "card"}], "level_rules": rules}
+    made = World(tmp_path, decode_policy(table))
+    (check,) = made.side.checks()
+    assert "the peer n6, the fleet alpha" in check.found
+    assert "n5" not in check.found
+
+
 def test_without_levels_nothing_is_read(tmp_path: Path) -> None:
     made = World(tmp_path, Policy())
     asyncio.run(made.side.load())

@@ -236,6 +236,26 @@ def test_a_slow_peer_moves_nothing_below_the_floor() -> None:
     assert last.level.choice.level.name == "top"
 
 
+def test_a_rule_yields_at_once_after_late_set_ups_and_asks_again_later() -> None:
+    driver = Driver(1, policy(level_rules=[{"level": "secret", "while_in_time": True}]))
+    driver.engine.handle(0.0, SurroundingsSet(CALM))
+    driver.ready(5)
+    driver.tell(RouteSet(route(5)))
+    chosen = []
+    for number in range(3):
+        (initiate,) = of(Initiate, driver.advance(3))
+        driver.now += 2.0
+        driver.succeed(*driver.tell(SasObserved("n5", (replace(MIXED, unique_id=f"s{number}"),))))
+        driver.succeed(*driver.tell(ActionDone(initiate)))
+        chosen.append(level_of(driver)["chosen"])
+        driver.tell(SasObserved("n5", ()))
+    assert chosen == ["secret", "card", "card"]
+    assert "ms, the deadline is 100 ms" in str(level_of(driver)["others"])
+    driver.succeed(*driver.tell(SasObserved("n5", (MIXED,))))
+    driver.succeed(*driver.advance(2 * YIELD_FIRST))
+    assert level_of(driver)["chosen"] == "secret"
+
+
 def test_each_level_offers_what_it_allows_and_no_shorter_lifetime_than_it_asks_for() -> None:
     table = {
         "suites": SUITES,

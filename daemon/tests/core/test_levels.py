@@ -242,6 +242,23 @@ def test_a_rule_yields_after_late_set_ups_for_longer_and_longer_and_comes_back()
     assert times.recent("card") == (0, None)
 
 
+def test_in_time_is_up_to_the_deadline_and_each_level_yields_by_itself() -> None:
+    times = LevelTimes()
+    for _ in range(ENOUGH):
+        times.measured(1.0, "strong", 0.1, 0.1)
+        times.measured(1.0, "secret", 0.2, 0.1)
+        times.measured(5.0, "fleet", 0.2, 0.1)
+    assert set(times.late(5.0)) == {"secret", "fleet"}
+    assert times.next_time(5.0) == 1.0 + YIELD_FIRST
+    assert times.next_time(1.0 + YIELD_FIRST) == 5.0 + YIELD_FIRST
+    assert times.next_time(5.0 + YIELD_FIRST) is None
+
+
+def test_a_rule_that_asks_for_the_floor_changes_nothing() -> None:
+    one = policy(level_rules=[{"level": "card", "peers": ["car"]}])
+    assert choose(one.levels, one.level_rules, Circumstances("car", "")).why.startswith("it is the floor")
+
+
 def test_one_late_set_up_changes_nothing() -> None:
     times = LevelTimes()
     for seconds in (0.01, 0.5, 0.01, 0.01):

@@ -139,4 +139,4 @@ class Channel:
 
     def is_rising(self) -> bool:
         """Return whether a successor at a stronger level is wanted for the SA that carries."""
-        return self.level.rise_by is not None and self.state is State.PROTECTED
+        return self.level.rise_by is not None and self.state is State.PROTECTED and self._wish() is Wish.OPEN

@@ -127,6 +127,7 @@ def measure_level(known: Situation, channel: Channel) -> None:
         seconds, deadline = known.now - attempt.began_at, known.policy.deadline_ms / 1000
         for times in (known.level_times, channel.level.times):
             times.measured(known.now, channel.level.began_at, seconds, deadline)
+        channel.level.due = known.now
 
 
 def _sa_lost(known: Situation, channel: Channel, reason: str) -> None:

@@ -9,6 +9,7 @@ from meshsec.core.explain.findings import Check
 from meshsec.core.explain.findings import Level as Grade
 from meshsec.core.policy.levels import Level, conditions
 from meshsec.core.policy.policy import Policy
+from meshsec.core.values.model import peer_name
 
 CARD = "each end proves that it holds the key on its card"
 
@@ -100,6 +101,7 @@ def problems(known: Situation) -> list[str]:
 def checks(known: Situation, problem: str) -> list[Check]:
     """Return doctor's findings. ``problem``: why the second secret or the operator's choice cannot be read."""
     found = [Check("levels of authentication", Grade.WARN, problem, "see the file that is named")] if problem else []
+    found += _nobody(known)
     refused: dict[str, list[str]] = {}
     for channel in known.channels():
         if channel.level.refused:
@@ -109,3 +111,18 @@ def checks(known: Situation, problem: str) -> list[Check]:
         told = f"no SA with {', '.join(sorted(names))}, because their level asks for more: {lacks}"
         found.append(Check("levels of authentication", Grade.FAIL, told, fix))
     return found
+
+
+def _nobody(known: Situation) -> list[Check]:
+    """Warn of names in rules that no peer and no fleet of a peer has: such a rule raises nothing."""
+    channels = list(known.channels())
+    peers, fleets = {peer_name(one.title) for one in channels}, {one.fleet for one in channels}
+    rules = known.policy.level_rules
+    names = [f"the peer {name}" for rule in rules for name in rule.peers if name not in peers]
+    names += [f"the fleet {name}" for rule in rules for name in rule.fleets if name not in fleets]
+    if not names:
+        return []
+    told = (
+        f"level_rules name {', '.join(dict.fromkeys(names))}, whom this node does not know: those rules raise nothing"
+    )
+    return [Check("levels of authentication", Grade.WARN, told, "correct the names in [policy] of meshsec.toml")]
