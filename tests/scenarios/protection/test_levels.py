@@ -58,7 +58,8 @@ def pairs(lab: Lab) -> Iterator[tuple[Node, Node]]:
     yield lab["b"], lab["a"]
 
 
-def test_the_threat_raises_the_level_while_user_data_flows() -> None:
+@pytest.mark.parametrize("told", [["a"], ["a", "b"]], ids=["one-end", "both-ends"])
+def test_the_threat_raises_the_level_while_user_data_flows(told: list[str]) -> None:
     """Nothing leaves in the clear, the stream is not interrupted, and the old SA ends after the new one came."""
     both = {"a": AT_THREAT, "b": AT_THREAT}
     with Lab("levels-threat", line(names(2)), Options(ipv4=True)) as lab:
@@ -72,7 +73,8 @@ def test_the_threat_raises_the_level_while_user_data_flows() -> None:
         with captured(lab, "levels") as captures, flow(a, b) as running, by_ipv4:
             wait_arrivals(running)
             wait_arrivals(by_ipv4)
-            assert a.meshsec("threat", "high").stdout.startswith("high")
+            for name in told:
+                assert lab[name].meshsec("threat", "high").stdout.startswith("high")
             for node, peer in pairs(lab):
                 what = f"{peer.name} at the level strong"
                 node.wait_for(what, lambda n=node, p=peer: level(n, p)[1] == "strong", 60)  # type: ignore[misc]
