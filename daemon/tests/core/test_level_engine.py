@@ -79,6 +79,7 @@ def test_a_rise_negotiates_first_and_closes_afterwards() -> None:
     assert load.spec.second_secret is not None
     assert load.spec.second_secret.required
     driver.succeed(load)
+    assert "stronger level" in views.plan(driver.engine, driver.now)["actions"][0]["why"]
     (initiate,) = driver.advance(0.05)
     assert isinstance(initiate, Initiate)
     assert initiate.children == ("mesh",)

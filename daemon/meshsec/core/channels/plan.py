@@ -106,7 +106,7 @@ def _configured(known: Situation, channel: Channel) -> bool:
 
 def _planned(known: Situation, now: float, action: Action) -> Planned:
     subject = action.subject
-    why = action.why or known.by_name[subject.peer].reason
+    why = action.why or _wish(known.by_name[subject.peer])
     if known.in_flight.has(subject):
         return Planned(action, f"{why}; in progress")
     missing = obstacle(known, action)
@@ -116,6 +116,10 @@ def _planned(known: Situation, now: float, action: Action) -> Planned:
         return Planned(action, f"{why}; waits for its place among the concurrent negotiations")
     at = _due(known, action)
     return Planned(action, why, at if at > now else None)
+
+
+def _wish(channel: Channel) -> str:
+    return "a stronger level of authentication is asked for" if channel.is_rising() else channel.reason
 
 
 def _due(known: Situation, action: Action) -> float:
