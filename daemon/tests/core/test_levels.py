@@ -102,6 +102,41 @@ def test_an_unknown_place_counts_as_the_one_that_raises() -> None:
         assert ("not known" in choice.why) is (found is None)
 
 
+@pytest.mark.parametrize(
+    ("found", "inside", "outside"),
+    [
+        ((True, False), "known", ""),
+        ((False, True), "known", ""),
+        ((True, None), "known", ""),
+        ((True, True), "known", ""),
+        ((False, False), "", "known"),
+        ((None, False), "unknown", "unknown"),
+        ((None, None), "unknown", "unknown"),
+    ],
+)
+def test_several_circles_are_one_area(found: tuple[bool | None, ...], inside: str, outside: str) -> None:
+    """``inside`` and ``outside``: how a rule applies; empty: it does not."""
+    circles = [{**CIRCLE, "radius": float(number + 1)} for number in range(2)]
+    answers = dict(zip((1.0, 2.0), found, strict=True))
+    now = Circumstances("car", "", is_inside=lambda area: answers[area.radius])
+    for where, applies in (("inside", inside), ("outside", outside)):
+        one = policy(level_rules=[{"level": "secret", where: circles}])
+        choice = choose(one.levels, one.level_rules, now)
+        assert (choice.level.name == "secret") is bool(applies)
+        assert ("not known" in choice.why) is (applies == "unknown")
+        assert bool(choice.others) is not bool(applies)
+
+
+def test_only_what_is_stronger_than_the_choice_is_named_as_what_would_raise_it() -> None:
+    rules = [
+        {"level": "secret", "peers": ["car"]},
+        {"level": "secret", "threat": True},
+        {"level": "fleet", "peers": ["x"]},
+    ]
+    one = policy(level_rules=rules)
+    assert choose(one.levels, one.level_rules, Circumstances("car", "")).others == ()
+
+
 def answer(found: bool | None, _: Area) -> bool | None:
     return found
 
