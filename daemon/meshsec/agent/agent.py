@@ -25,7 +25,7 @@ from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.requests import Requests
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.driver import Driver
-from meshsec.agent.sides import access, leftovers
+from meshsec.agent.sides import access, leftovers, levels
 from meshsec.agent.sides.access import AccessSide
 from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.configuration import ConfigurationFile
@@ -157,6 +157,8 @@ class Agent:
             serves=bool(settings.access.networks),
         )
         self.positions = PositionsSide(card.address, settings.position, engine.known, self.talk)
+        level_uses = levels.Uses(self.driver.post, self.positions.own, self.twins.is_doubled)
+        self.levels = levels.LevelsSide(keys.path, engine.known, level_uses)
         self.access = AccessSide(
             settings.access,
             settings.paths,
@@ -209,6 +211,7 @@ class Agent:
                 self.talk,
                 self.services,
                 self.positions,
+                self.levels,
                 self.islands,
                 self.modes,
                 self.scheduling,
@@ -243,6 +246,7 @@ class Agent:
                     *await self.networks.found(),
                 )
                 self.driver.learn(await self.modes.load())
+                self.driver.learn(await self.levels.load())
                 await self.names.load()
                 await self.trust.reload()
                 for event in found:  # in one turn with the peers, so that the first rules contain both
@@ -273,6 +277,7 @@ class Agent:
         yield self.access.run()
         yield self.talk.run()
         yield self.positions.run()
+        yield self.levels.run()
         yield self.services.client_names.run()
         if self.access.enabled:
             yield self.offered.run()

@@ -16,6 +16,7 @@ from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.islands import IslandsSide
 from meshsec.agent.sides.joining import JoiningSide
 from meshsec.agent.sides.kernel import KernelSide
+from meshsec.agent.sides.levels import LevelsSide
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
@@ -56,6 +57,7 @@ class Sides:
     talk: PeerTalk
     services: ServicesSide
     positions: PositionsSide
+    levels: LevelsSide
     islands: IslandsSide
     modes: ModeChoice
     scheduling: Scheduling

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from meshsec.core.channels.actions import Action
+from meshsec.core.channels.level import Surroundings
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import Address, IkeSa, Modes, Network, Observed, Peer, Route, RulesSpec
@@ -32,6 +33,13 @@ class TrustStoreRead:
     problems: tuple[str, ...]
     joins: bool = False
     """This node has a fleet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurroundingsSet:
+    """Threat, place or second secret: what levels of authentication are chosen by."""
+
+    around: Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +231,7 @@ Event = (
     PeerSet
     | PeerRemoved
     | TrustStoreRead
+    | SurroundingsSet
     | RoutesReset
     | RouteSet
     | RouteRemoved
