@@ -145,6 +145,8 @@ def _print_node(view: Mapping[str, Any]) -> None:
     for one in view["bypass"]:
         what = " ".join(str(one[key]) for key in ("prefix", "protocol", "port") if key in one)
         print_prose(f"In the clear by the policy: {what} ({one['reason']})", "yellow")
+    if view["bench"] is not None:
+        print_prose(_bench(view["bench"]), "yellow")
     for one in view["joining"]:
         print_prose(_waiting(one), "yellow")
     _print_networks(view)
@@ -158,6 +160,15 @@ def _print_levels(levels: Mapping[str, Any]) -> None:
     for one in levels["levels"]:
         took = f"{one['recent_ms']:.1f} ms, {one['samples']} set-ups" if one["samples"] else "no set-up yet"
         print_prose(f"  {one['name']} ({took}): {one['asks']}")
+
+
+def _bench(one: Mapping[str, Any]) -> str:
+    """Say that a benchmark runs, and what is open in the clear meanwhile."""
+    opened = one["open"]
+    if opened is None:
+        return f"A benchmark runs with {one['peer']}; nothing is open in the clear"
+    ends = f"{opened['own']} and {opened['address']} ({one['peer']})"
+    return f"In the clear for a benchmark: port {opened['port']} between {ends}, for {duration(opened['for'])} at most"
 
 
 def _waiting(one: Mapping[str, Any]) -> str:

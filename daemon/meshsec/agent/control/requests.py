@@ -8,6 +8,7 @@ from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.files.mode_store import ModeStoreError
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import scheduling_facts
+from meshsec.agent.control.bench_requests import BenchMethods
 from meshsec.agent.control.join_requests import JoinMethods
 from meshsec.agent.control.level_requests import LevelMethods
 from meshsec.agent.control.page_requests import PageRequests
@@ -42,6 +43,7 @@ class Requests:
             **page.methods,
             **JoinMethods(sides).methods,
             **LevelMethods(sides).methods,
+            **BenchMethods(sides).methods,
             "renegotiate": self._renegotiate,
             "reload": self._reload,
         }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from meshsec.adapters.kernel.nft import Table
 from meshsec.agent.driver import Driver
 from meshsec.agent.sides.access import AccessSide
+from meshsec.agent.sides.bench import BenchSide
 from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
@@ -60,6 +61,7 @@ class Sides:
     levels: LevelsSide
     islands: IslandsSide
     modes: ModeChoice
+    bench: BenchSide
     scheduling: Scheduling
     reload: Callable[[], Awaitable[tuple[str, ...]]]
     """Reads the trust store and the configuration again and returns the problems; empty if there are none."""

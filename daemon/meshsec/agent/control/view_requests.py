@@ -60,7 +60,8 @@ class ViewRequests:
         ]
         known = filter(None, problems), sides.left_out(), sides.gateway.view()
         shown = views.status(sides.driver.engine, self._now, *known)
-        return {**shown, "links": sides.islands.view(self._now), "joining": joining_view.standing(sides.joining)}
+        links, joining = sides.islands.view(self._now), joining_view.standing(sides.joining)
+        return {**shown, "links": links, "joining": joining, "bench": sides.bench.view()}
 
     async def _past_networks(self) -> list[str]:
         try:
@@ -153,6 +154,7 @@ class ViewRequests:
                 *self._sides.talk.checks(),
                 *self._sides.positions.checks(),
                 *self._sides.levels.checks(),
+                *self._sides.bench.checks(),
             ]
             return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])
         except OSError as error:

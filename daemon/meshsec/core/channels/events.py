@@ -7,6 +7,7 @@ from ipaddress import IPv6Address
 from meshsec.core.channels.actions import Action
 from meshsec.core.channels.level import Surroundings
 from meshsec.core.channels.one_way_watch import Quiet
+from meshsec.core.values.bench import Opening
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import Address, IkeSa, Modes, Network, Observed, Peer, Route, RulesSpec
 from meshsec.core.values.networks import Announcement, TunnelRoute
@@ -186,6 +187,13 @@ class RenegotiationAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class OpeningSet:
+    """What passes in the clear for a benchmark, as the operator says; None: nothing."""
+
+    opening: Opening | None
+
+
+@dataclass(frozen=True, slots=True)
 class ModesSet:
     """Which data plane is wanted, as the operator says."""
 
@@ -251,6 +259,7 @@ Event = (
     | RulesObserved
     | NegotiationTimed
     | RenegotiationAsked
+    | OpeningSet
     | ModesSet
     | OverlayUp
     | OverlayDown

@@ -51,6 +51,7 @@ def status(
         "gateway": gateway or NO_GATEWAY,
         "links": [],
         "joining": [],
+        "bench": None,
         "networks": networks(engine.known),
         "peers": [_peer(engine, channel, now) for channel in engine.known.channels()],
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from meshsec.core.values.bench import Opening
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.islands import Joint
 from meshsec.core.values.networks import BehindNodes
@@ -336,6 +337,8 @@ class RulesSpec:
     behind: BehindNodes = field(default_factory=BehindNodes)
     joins: bool = False
     """This node has a fleet, so that it asks to join and takes requests to join (ADR 0070)."""
+    opening: Opening | None = None
+    """What passes in the clear for `meshsec bench throughput`, as long as meshsecd marks it (ADR 0084)."""
 
 
 @dataclass(frozen=True, slots=True)
