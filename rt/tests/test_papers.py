@@ -22,7 +22,6 @@ PAPERS = command.DOCS / "papers"
 MOST = 150_000
 """Bytes of a picture, so that the page opens on a slow line."""
 CAPTIONS = form.captions()
-UNMERGED = {"levels"}
 
 
 @pytest.mark.parametrize("name", CAPTIONS)
@@ -105,7 +104,7 @@ def test_the_command_that_repeats_a_result_is_there(name: str) -> None:
         [command_of[0], "-n", *command_of[1:]], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     (module,) = re.findall(r"-m (rt\.bench_\w+)", shown.stdout)
-    assert importlib.util.find_spec(module) or name in UNMERGED
+    assert importlib.util.find_spec(module)
 
 
 def test_a_kept_result_is_a_whole_run_with_its_samples() -> None:
