@@ -1,6 +1,7 @@
 """Pictures of the benches that repeat Kaplan, Hastings and tomesh are drawn, and fit a page."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rt.measure.results import Cell, Result
 from rt.smesh import paper
 from rt.smesh.network import THEIRS
 from rt.throughput import figures, sums
+from rt.throughput.air import SUFFIX
 from rt.throughput.flows import CPU_OF_PROCESS, PER_CENT
 from rt.throughput.sums import Key, Samples
 
@@ -39,13 +41,19 @@ def test_the_outside_is_drawn_both_ways_at_the_papers_rates_and_the_greatest(fol
         for hops in (1, 2, 3, 4):
             for way in (UP, DOWN):
                 samples[Key("TCP", plane, hops, testbed=way)] = {0: 100.0 / hops}
+                samples[Key("TCP retransmissions", plane, hops, testbed=way)] = {0: hops - 1.0}
+                samples[Key("TCP congestion window", plane, hops, testbed=way)] = {0: 100.0}
                 for rate in (3.125, 20.0, 200.0, 800.0):
                     samples[Key("UDP delivered", plane, hops, rate, way)] = {0: rate / hops}
                     samples[Key("UDP loss", plane, hops, rate, way)] = {0: 1.0 * hops}
+                    samples[Key("UDP jitter", plane, hops, rate, way)] = {0: 0.01 * hops}
     samples |= sums.derived(samples)
-    figures.draw_outside(Result("outside", {}, sums.cells(samples)), samples)
+    aired = [replace(key, testbed=f"{UP}{SUFFIX}") for key in samples if key.what.startswith("UDP") and key.offered]
+    cells = [*sums.cells(samples), *sums.cells({key: {0: 1.0} for key in aired if key.what != "UDP jitter"})]
+    figures.draw_outside(Result("outside", {}, cells), samples)
     heights = _heights(folder)
-    assert set(heights) == {"outside-carried", "outside-loss", "outside-times"}
+    names = ("air", "carried", "jitter", "loss", "times", "transport")
+    assert set(heights) == {f"outside-{name}" for name in names}
     assert max(heights.values()) <= TALLEST
     drawn = (folder / "outside-loss.svg").read_text(encoding="utf-8")
     assert "3.125 Mbit/s" in drawn

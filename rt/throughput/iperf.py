@@ -66,7 +66,7 @@ class Datagrams:
     sent: float
     delivered: float
     loss: float
-    """Per cent of the datagrams, by their numbers: those that arrive after the end count as lost."""
+    """Per cent of the datagrams, by gaps in the numbers of those that arrived before the end."""
     jitter: float
     """Milliseconds (RFC 3550, section 6.4.1)."""
     count: int = 0
