@@ -37,8 +37,9 @@ class Figure:
 class Results:
     """The results that are drawn: the kept ones, or those that were just measured."""
 
-    def __init__(self, folder: Path, suffix: str, only: Collection[str] | None = None) -> None:
+    def __init__(self, folder: Path, suffix: str, seen: str, only: Collection[str] | None = None) -> None:
         self._folder = folder
+        self._seen = seen
         self._suffix = suffix
         self._only = only
         self._read: dict[str, Mapping[str, Any] | None] = {}
@@ -46,12 +47,16 @@ class Results:
     @classmethod
     def kept(cls, folder: Path = KEPT) -> "Results":
         """Return those that are kept."""
-        return cls(folder, ".json.xz")
+        return cls(folder, ".json.xz", "../rt/papers/kept")
 
     @classmethod
     def measured(cls, folder: Path, only: Collection[str] | None = None) -> "Results":
         """Return those of build/bench, or some of them."""
-        return cls(folder, ".json", only)
+        return cls(folder, ".json", "../bench", only)
+
+    def link(self, name: str) -> str:
+        """Return where the page that shows a result finds its raw data."""
+        return f"{self._seen}/{name}{self._suffix}"
 
     def get(self, name: str) -> Mapping[str, Any] | None:
         """Return a result, or None when there is none. Raises KeptError if it is unusable."""

@@ -26,11 +26,12 @@ interval may be too narrow; the rounds are in the raw data. In pictures, ours ar
 works' are hollow; bars are intervals, and dotted lines only guide the eye between the values that a
 text states. Axes start at 0 unless their label says logarithmic.
 
-**How it was measured.** All that one result compares was measured alternately in one run, on a
-virtual machine with shared processors: quotients count, absolute values are those of this machine.
-The raw data, with every sample, the machine and the versions, are `rt/papers/kept/NAME.json.xz`
-(`xz -dc`). A test checks that this page is what the kept results give, that no caption of a work is
-missing, and that each claim behind a sentence holds for the kept figures.
+**How it was measured.** All that one result compares was measured alternately in one run, on the
+machine that is named below each figure. Others may use its processors, too, so quotients say more
+than absolute values. The raw data hold every sample, the machine and the versions (`xz -dc` shows
+them). A test checks that this page is what the kept results give, that no caption of a work is
+missing, and that each claim behind a sentence holds for the kept figures; `python -m rt.papers
+missing` lists what is left to do.
 """
 
 
@@ -110,7 +111,7 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
         yield _prose(f"These results do not bear that sentence: {claim}.")
     for name in entry.results():
         if name not in absent:
-            yield _prose(_origin(name, made[name], results))
+            yield _prose(_origin(name, entry, made[name], results))
 
 
 def _values(entry: Entry, results: Results) -> Iterator[str]:
@@ -126,17 +127,21 @@ def _values(entry: Entry, results: Results) -> Iterator[str]:
     yield ""
 
 
-def _origin(name: str, made: Made, results: Results) -> str:
+def _origin(name: str, entry: Entry, made: Made, results: Results) -> str:
     result = results.get(name)
     assert result
     machine, params = result["machine"], result["params"]
-    versions = ", ".join(f"{one} {version}" for one, version in {**result["versions"], **result["peers"]}.items())
+    known = {**result["versions"], **result["peers"]}
+    versions = ", ".join(text if text.startswith(one) else f"{one} {text}" for one, text in known.items())
     day = str(params.get("at", "")).partition("T")[0]
     marks = "; measured with QUICK=1, which is too few samples to quote" if params.get("quick") else ""
     marks += f"; the run was cut short: {params['cut_short']}" if params.get("cut_short") else ""
+    used = [selector for selector in entry.selectors() if selector.result == name]
+    counts = {len(cell["samples"]) for selector in used for cell in results.cells(selector) or ()}
+    n = f"n = {min(counts)}" + (f" to {max(counts)}" if len(counts) > 1 else "") if counts else "no sample"
     return (
-        f"*{name}: {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, {machine['system']}; "
-        f"{versions}; {day}{marks}. Repeat: `{made.command}`.*"
+        f"*{name}: {n}; {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, {machine['system']}; "
+        f"{versions}; {day}{marks}. Repeat: `{made.command}`. [Raw data]({results.link(name)}).*"
     )
 
 

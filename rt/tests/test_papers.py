@@ -1,6 +1,9 @@
 """The papers' page: no caption is missing, and page, pictures and claims are those of the kept results."""
 
+import importlib.util
 import json
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +11,18 @@ import pytest
 from click.testing import CliRunner
 
 from rt.ccm import paper
+from rt.congestion import paper as congestion
 from rt.papers import __main__ as command
 from rt.papers import form, judge, kept, page
 from rt.papers.form import Claim, Diagram, Entry, FormError, Made, Panel, Selector, Series, Value, Work
 from rt.papers.kept import Figure, KeptError, Results, interval
+from tests.lab.basics.places import REPOSITORY
 
 PAPERS = command.DOCS / "papers"
 MOST = 150_000
 """Bytes of a picture, so that the page opens on a slow line."""
 CAPTIONS = form.captions()
+UNMERGED = {"levels"}
 
 
 @pytest.mark.parametrize("name", CAPTIONS)
@@ -54,6 +60,21 @@ def test_the_values_of_the_dissertation_are_those_that_its_benchmark_draws() -> 
     assert not drawn
 
 
+def test_the_values_of_the_congestion_experiment_are_those_that_its_benchmark_draws() -> None:
+    drawn = {
+        (int(entry.number), value.panel, value.at, value.series): value.value
+        for entry in form.works()["agosto-padilla-2016"].entry
+        for value in entry.value
+        if entry.kind == "figure" and value.panel in {"throughput", "delay"}
+    }
+    expected = {
+        (point.figure, what, point.how, point.client): getattr(point, what)
+        for point in congestion.POINTS
+        for what in ("throughput", "delay")
+    }
+    assert drawn == expected
+
+
 def test_pictures_are_small() -> None:
     sizes = {path.name: path.stat().st_size for path in PAPERS.glob("*.svg")}
     assert all(size <= MOST for size in sizes.values()), sizes
@@ -74,6 +95,17 @@ def test_every_result_says_how_it_is_measured_and_every_kept_one_is_used() -> No
     used = {name for work in form.works().values() for entry in work.entry for name in entry.results()}
     assert used <= set(form.results())
     assert {path.name.removesuffix(".json.xz") for path in kept.KEPT.glob("*")} <= used
+
+
+@pytest.mark.parametrize("name", form.results())
+def test_the_command_that_repeats_a_result_is_there(name: str) -> None:
+    command_of = form.results()[name].command.split()
+    assert command_of[:1] == ["make"]
+    shown = subprocess.run(
+        [command_of[0], "-n", *command_of[1:]], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    (module,) = re.findall(r"-m (rt\.bench_\w+)", shown.stdout)
+    assert importlib.util.find_spec(module) or name in UNMERGED
 
 
 def test_a_kept_result_is_a_whole_run_with_its_samples() -> None:
@@ -186,7 +218,9 @@ def test_the_page_has_both_sides_the_machine_and_the_command(results: Results, t
     assert "| time | ms | 20 | 23 | 20 to 26 | 7 | section 1 |" in text
     assert "| load |  | 30 to 40 | 1.83 |" in text
     assert "Linux 6" in text
+    assert "n = 7; c, 2 cores" in text
     assert "Repeat: `make bench-x`" in text
+    assert "[Raw data](../bench/x.json)" in " ".join(text.split())
     assert "2000: theirs" in first["w-figure-1.svg"].decode()
     assert first == {path.name: path.read_bytes() for path in page.write({"w": WORK}, MADE, results, tmp_path)}
     assert not (pictures / "gone.svg").exists()

@@ -56,6 +56,21 @@ def test_resolutions_of_pcapng(resolution: int, ticks: int, nanoseconds: int) ->
     assert found.clock_ns == nanoseconds + 5_000_000_000
 
 
+def test_other_options_of_an_interface_are_passed_over() -> None:
+    """if_fcslen has one octet, too, and if_tsresol has no more than one."""
+    options = struct.pack("<HHB3xHHH2x", 13, 1, 4, 9, 2, 3)
+    (found,) = decoded(section() + interface(options=options) + enhanced(FRAME, 7))
+    assert found.clock_ns == 7_000
+
+
+@pytest.mark.parametrize("more", range(4))
+def test_packets_of_any_length_are_whole(more: int) -> None:
+    """Blocks are padded to four octets: the packet may fill its block to the end."""
+    packet = FRAME + bytes(more)
+    (found,) = decoded(section() + interface() + enhanced(packet, 1))
+    assert found.content == packet
+
+
 def test_sections_of_another_byte_order_follow_each_other() -> None:
     parts = [part for order in "<>" for part in (section(order), interface(order), enhanced(FRAME, 1, order))]
     assert [one.number for one in decoded(b"".join(parts))] == [1, 2]

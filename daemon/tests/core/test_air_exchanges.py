@@ -53,6 +53,19 @@ def test_frames_of_an_ampdu_without_reference_have_one_time() -> None:
     assert one.data == 36 + 4 * 49
 
 
+def test_two_ampdus_of_one_contention_are_one_exchange() -> None:
+    """Each has two frames in 424, and the second one follows after a SIFS; a third comes too late for that."""
+    times = {1: 36, 2: 36 + 424 + 16, 3: 36 + 2 * 424 + 2 * 16 + 20}
+    contents = [
+        radiotap(at, mcs=HT20_MCS7, burst=burst) + data(A, B, 1564, 2 * burst + number)
+        for burst, at in times.items()
+        for number in (0, 1)
+    ]
+    first, last = exchanges(contents)
+    assert (first.units, first.data, first.airtime) == (4, 2 * 424 + 16, 2 * 424)
+    assert (last.units, last.start, last.access) == (2, 2 * 424 + 2 * 16 + 20, 36)
+
+
 def test_one_frame_of_an_ampdu_may_know_its_time() -> None:
     """As the last one does with some drivers; by the machine's clock the first one ended when the burst had ended."""
     burst = [data(A, B, 1564, number) for number in (1, 2)]
@@ -158,6 +171,8 @@ def test_a_cts_to_oneself_opens_an_exchange_and_one_to_somebody_unheard_none() -
     air = Air()
     assert not [*air.take(packets([sent(0, cts(C)), sent(300, ack(C))])), *air.finish()]
     assert air.assembler.counts.stray == 2
+    (one,) = exchanges([sent(0, cts(A)), sent(44, cts(A)), sent(88, data(A, B, 100)), sent(160, ack(A))])
+    assert (one.rts_cts, one.frames) == (44, 3), "a second CTS opens anew"
 
 
 def test_a_burst_without_reference_follows_within_a_sifs() -> None:
@@ -192,7 +207,21 @@ def test_frames_without_a_timer_are_placed_by_the_last_that_has_one() -> None:
     times = [Packet(1, 1_000_000, len(contents[0]), contents[0]), Packet(2, 1_044_000, len(contents[1]), contents[1])]
     (one,) = [*air.take(times), *air.finish()]
     assert (one.data, one.ack, one.exact) == (56, 44, False)
-    assert any("1 of 2 frames lack the radio's time" in text for text in air.warnings())
+    (warning, *_) = air.warnings()
+    assert warning.startswith("1 of 2 frames lack the radio's time (TSFT)")
+    assert warning.endswith(": 1 exchanges have times of the machine's clock.")
+
+
+def test_one_time_of_the_machines_clock_makes_an_exchange_inexact() -> None:
+    (one,) = exchanges([sent(0, rts(A, B)), sent(44, cts(A)), sent(88, data(A, B, 100)), radiotap(rate=_24) + ack(A)])
+    assert (one.pattern, one.exact) == ("RTS/CTS, data, ack", False)
+
+
+def test_frames_of_no_exchange_open_none() -> None:
+    """A PS-Poll names its transmitter, and is answered, but is not known here."""
+    air = Air()
+    assert not [*air.take(packets([sent(0, b"\xa4" + rts(A, B)[1:]), sent(44, ack(A))])), *air.finish()]
+    assert air.assembler.counts.stray == 2
 
 
 def test_a_timer_or_a_clock_that_is_set_ends_what_is_open() -> None:

@@ -87,6 +87,7 @@ def test_present_flags_of_several_antennas_are_passed_over() -> None:
     words = struct.pack("<III", 1 | 1 << 29 | 1 << 31, 1 << 5 | 1 << 29 | 1 << 31, 1 << 5)
     content = struct.pack("<BBH", 0, 0, 26) + words + struct.pack("<Qbb", 77, -30, -31)
     assert header.decode(content).tsft == 77
+    assert header.decode(struct.pack("<BBHII", 0, 0, 12, 1 << 31, 0)).length == 12
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,11 @@ def test_a_packet_that_is_no_frame_says_what_was_found(content: bytes, message: 
         mac.decode(content, len(content), 0)
 
 
+def test_control_frames_have_no_sequence_number() -> None:
+    packet = radiotap(1) + block_ack(A, B) + bytes(8)
+    assert mac.decode(packet, len(packet), 0).sequence is None
+
+
 @pytest.mark.parametrize(
     ("made", "kind", "transmitter", "wants"),
     [
@@ -120,6 +126,7 @@ def test_a_packet_that_is_no_frame_says_what_was_found(content: bytes, message: 
         (b"\xc8" + data(A, B, 100)[1:], Kind.NULL, A, True),
         (b"\x80" + data(A, GROUP, 100)[1:], Kind.BEACON, A, False),
         (b"\xd0" + data(A, B, 100)[1:], Kind.MANAGEMENT, A, True),
+        (b"\xe0" + data(A, B, 100)[1:], Kind.MANAGEMENT, A, False),
         (b"\xa4" + rts(A, B)[1:], Kind.OTHER, A, False),
         (b"\x0c" + rts(A, B)[1:], Kind.OTHER, A, False),
     ],
@@ -134,6 +141,7 @@ def test_the_length_is_that_on_the_air_where_the_capture_has_cut_the_frame() -> 
     cut = made[: len(radiotap(1)) + 26]
     frame = mac.decode(cut, len(made), 0)
     assert (frame.octets, frame.retry, frame.sequence) == (1564, True, 0xFFF0)
+    assert mac.decode(made[: len(radiotap(1)) + 24], len(made), 0).tid is None
     without_fcs = radiotap(1, flags=0) + data(A, B, 1560)
     assert mac.decode(without_fcs, len(without_fcs), 0).octets == 1564
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.air_frames import TABLE_3, A, B, C
-from core.test_air_exchanges import packets
+from core.air_frames import TABLE_3, A, B, C, ack, data
+from core.test_air_exchanges import packets, sent
 from meshsec.core.air.distribution import Distribution
 from meshsec.core.air.pictures import pictures
 from meshsec.core.air.report import Air
@@ -44,6 +44,14 @@ def test_a_neighbour_has_its_parts_shares_and_rates() -> None:
     assert document["clock"] == "radio"
     (warning,) = document["warnings"]
     assert warning.startswith("1 packets are no frames of 802.11, such as packet 7: a radiotap header of version 110")
+
+
+def test_what_waited_for_something_to_send_says_nothing_of_the_medium() -> None:
+    _, document = seen([sent(0, ack(C)), sent(28 + 215, data(A, B, 100)), sent(28 + 215 + 72, ack(A))])
+    (one,) = document["neighbours"]
+    assert (one["parts"]["access"]["median_us"], one["parts"]["backoff"]) == (215, None)
+    (pattern,) = document["patterns"]
+    assert (pattern["delay"]["median_us"], pattern["total"]) == (100, None)
 
 
 def test_nothing_seen_is_a_document_too() -> None:

@@ -112,9 +112,8 @@ class Attempt:
 
     @property
     def data_start(self) -> float:
-        """When the data began: of an A-MPDU some radios know the time of one frame only."""
-        exact = [one.start for one in self.data if one.exact]
-        return min(exact or [one.start for one in self.data])
+        """When the data began."""
+        return min(_beginning(ppdu) for ppdu in ppdus(self.data))
 
     @property
     def end(self) -> float:
@@ -125,20 +124,15 @@ class Attempt:
 
     @property
     def data_end(self) -> float:
-        """When the data has ended. The frames of an A-MPDU share a preamble, and few radios say when each began."""
-        return self.data_start + data_airtime(self.data) if self._is_ampdu else max(one.end for one in self.data)
-
-    @property
-    def _is_ampdu(self) -> bool:
-        ppdu = self.data[0].frame.ppdu
-        return ppdu is not None and all(one.frame.ppdu == ppdu for one in self.data)
+        """When the data has ended."""
+        return max(_beginning(ppdu) + ppdu_airtime(ppdu) for ppdu in ppdus(self.data))
 
     @property
     def exact(self) -> bool:
         """Whether all times are the radio's; one of an A-MPDU suffices."""
         others = [*self.opening, *([self.answer] if self.answer else [])]
-        enough = any if self.data and self._is_ampdu else all
-        return all(one.exact for one in others) and enough(one.exact for one in self.data)
+        data = (any(one.exact for one in ppdu) for ppdu in ppdus(self.data))
+        return all(one.exact for one in others) and all(data)
 
     @property
     def last(self) -> Placed:
@@ -169,27 +163,32 @@ class Attempt:
     def airtime(self) -> float:
         """Microseconds of all its frames."""
         others = (*self.opening, *([self.answer] if self.answer else []))
-        return sum(one.airtime for one in others) + data_airtime(self.data)
+        return sum(one.airtime for one in others) + sum(map(ppdu_airtime, ppdus(self.data)))
 
 
-def data_airtime(data: Sequence[Placed]) -> float:
-    """Return the microseconds of data frames: those of an A-MPDU share a preamble."""
-    total = 0.0
-    together: dict[tuple[str, int], list[Placed]] = {}
+def ppdus(data: Sequence[Placed]) -> Sequence[Sequence[Placed]]:
+    """Return the frames by what was sent at once: the frames of an A-MPDU share a preamble."""
+    found: list[list[Placed]] = []
     for one in data:
-        if one.frame.ppdu is None or one.frame.rate is None:
-            total += one.airtime
+        if found and one.frame.ppdu is not None and one.frame.ppdu == found[-1][0].frame.ppdu:
+            found[-1].append(one)
         else:
-            together.setdefault(one.frame.ppdu, []).append(one)
-    return total + sum(_ppdu_airtime(frames) for frames in together.values())
+            found.append([one])
+    return found
 
 
-def _ppdu_airtime(data: Sequence[Placed]) -> float:
-    """Return the microseconds of frames that were sent as one; a single one without a reference is no A-MPDU."""
-    first = data[0].frame
-    if first.rate is None or first.rate.phy not in AGGREGATING or (len(data) == 1 and first.burst is None):
-        return sum(one.airtime for one in data)
-    return first.rate.airtime(sum(aggregated(one.frame.octets) for one in data))
+def ppdu_airtime(ppdu: Sequence[Placed]) -> float:
+    """Return the microseconds of frames that were sent at once; a single one without a reference is no A-MPDU."""
+    first = ppdu[0].frame
+    if first.rate is None or first.rate.phy not in AGGREGATING or (len(ppdu) == 1 and first.burst is None):
+        return max(one.airtime for one in ppdu)
+    return first.rate.airtime(sum(aggregated(one.frame.octets) for one in ppdu))
+
+
+def _beginning(ppdu: Sequence[Placed]) -> float:
+    """Return when frames that were sent at once began: some radios know the time of one of them only."""
+    exact = [one.start for one in ppdu if one.exact]
+    return min(exact or [one.start for one in ppdu])
 
 
 @dataclass(frozen=True, slots=True)

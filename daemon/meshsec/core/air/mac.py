@@ -8,7 +8,7 @@ from meshsec.core.air.frames import Frame, FrameError, Kind
 
 _FCS = 4
 _MANAGEMENT, _CONTROL, _DATA = 0, 1, 2
-_BEACON = 8
+_BEACON, _ACTION_NO_ACK = 8, 14
 _CONTROLS = {8: Kind.BLOCK_ACK_REQUEST, 9: Kind.BLOCK_ACK, 11: Kind.RTS, 12: Kind.CTS, 13: Kind.ACK}
 _WITHOUT_TRANSMITTER = frozenset({Kind.CTS, Kind.ACK})
 _QOS, _NO_DATA = 0x8, 0x4
@@ -37,6 +37,7 @@ def decode(content: bytes, octets: int, clock_ns: int) -> Frame:
     transmitter = None if what in _WITHOUT_TRANSMITTER else _address(mac, 10)
     numbered = what not in _CONTROLS.values() and what is not Kind.OTHER
     tid, policy = _qos(mac) if kind == _DATA and subtype & _QOS else (None, 0)
+    unanswered = policy == _NO_ACK or (kind == _MANAGEMENT and subtype == _ACTION_NO_ACK)
     return Frame(
         kind=what,
         receiver=_address(mac, 4) or "",
@@ -48,7 +49,7 @@ def decode(content: bytes, octets: int, clock_ns: int) -> Frame:
         retry=bool(mac[1] & _RETRY),
         sequence=int.from_bytes(mac[22:24], "little") if numbered and len(mac) >= 24 else None,
         tid=tid,
-        wants_answer=what is not Kind.OTHER and not mac[4] & _GROUP and policy != _NO_ACK,
+        wants_answer=what is not Kind.OTHER and not mac[4] & _GROUP and not unanswered,
         burst=header.burst,
         sent=header.sent,
         failed=header.failed,
