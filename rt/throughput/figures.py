@@ -25,6 +25,10 @@ FIGURES = {
 OFFERED = "udp-by-load"
 SMESH_RATES = (3.125, 20.0)
 """Mbit/s that SMesh offered: to its forwarding in user space, and to the kernel's routes."""
+LITTLE = 20.0
+"""Per cent up to which an axis ends above the greatest value, and not at 100."""
+_UNJUDGED = ("TCP congestion window",)
+"""What is neither good nor bad by itself."""
 TALLEST = 9.0
 """Inches of a figure: more would not be legible on one page."""
 _TIMES = "times the overlay (more is better)"
@@ -149,6 +153,8 @@ def _draw(testbed: str, cells: Sequence[Cell]) -> None:
 def _up(what: str) -> str:
     """Return the label of the vertical axis."""
     unit = UNITS[what]
+    if what in _UNJUDGED:
+        return f"{what}, {unit}"
     return f"{what}, {unit} ({'more is better' if what == _MORE else plot.wanted(unit)})"
 
 
@@ -186,21 +192,22 @@ def _figure(name: str, title: str, panels: Sequence[tuple[str, str, str, Series]
     title = f"{title} (median, bars from the least to the greatest)"
     with plot.page(name, title, size, nrows=rows, ncols=columns) as axes:
         for one, (heading, across, up, series) in zip(axes, shown, strict=False):
-            linear = "%" in up or _has_zero(series)
-            plot.points(one, series, across, up if linear else f"{up}, logarithmic")
+            plot.points(one, series, across, up if "%" in up or _linear(series) else f"{up}, logarithmic")
             one.set_title(heading)
-            _scale(one, across, percent="%" in up, from_zero=_has_zero(series))
+            _scale(one, across, series, percent="%" in up)
 
 
-def _has_zero(series: Series) -> bool:
-    """Return whether a logarithmic axis could not show all of it."""
-    return any(min(samples) <= 0 for by_place in series.values() for samples in by_place.values())
+def _linear(series: Series) -> bool:
+    """Return whether a linear axis from 0 shows all of it: a logarithmic one would exaggerate, or could not show 0."""
+    samples = [sample for by_place in series.values() for each in by_place.values() for sample in each]
+    return min(samples) <= 0 or max(samples) < plot.WIDE_RANGE * min(samples)
 
 
-def _scale(axes: "Axes", across: str, *, percent: bool, from_zero: bool) -> None:
+def _scale(axes: "Axes", across: str, series: Series, *, percent: bool) -> None:
+    greatest = max(max(samples) for by_place in series.values() for samples in by_place.values())
     if percent:
-        axes.set_ylim(0, 105)
-    elif from_zero:
+        axes.set_ylim(0, 105 if greatest > LITTLE else max(1.0, 1.1 * greatest))
+    elif _linear(series):
         axes.set_ylim(bottom=0)
     else:
         axes.set_yscale("log")
