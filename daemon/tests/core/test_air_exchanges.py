@@ -212,6 +212,23 @@ def test_frames_without_a_timer_are_placed_by_the_last_that_has_one() -> None:
     assert warning.endswith(": 1 exchanges have times of the machine's clock.")
 
 
+@pytest.mark.parametrize(("microseconds", "answered"), [(5_000, True), (10_056, True), (10_057, False)])
+def test_an_answer_by_the_machines_clock_may_be_late(microseconds: int, answered: bool) -> None:
+    contents = [sent(0, data(A, B, 100)), radiotap() + ack(A)]
+    times = [Packet(1, 56_000, len(contents[0]), contents[0])]
+    times.append(Packet(2, microseconds * 1000, len(contents[1]), contents[1]))
+    air = Air()
+    (one,) = [*air.take(times), *air.finish()]
+    assert one.answered is answered
+
+
+def test_frames_that_overlap_are_counted() -> None:
+    air = Air()
+    assert [*air.take(packets([*TABLE_3, *TABLE_3])), *air.finish()]
+    assert air.assembler.counts.overlaps == 2, "the second ack and RTS begin before the first block ack ends"
+    assert any("2 of 12 frames began before" in one for one in air.warnings())
+
+
 def test_one_time_of_the_machines_clock_makes_an_exchange_inexact() -> None:
     (one,) = exchanges([sent(0, rts(A, B)), sent(44, cts(A)), sent(88, data(A, B, 100)), radiotap(rate=_24) + ack(A)])
     assert (one.pattern, one.exact) == ("RTS/CTS, data, ack", False)
