@@ -28,6 +28,7 @@ MORE = (
     "attacks/test_access_clients.py",
     "attacks/test_node_fleet_port.py",
     "scenarios/protection/test_joining.py",
+    "scenarios/protection/test_levels.py::test_the_threat_raises_the_level_while_user_data_flows[one-end]",
     "attacks/test_node_ike_ports.py",
     "attacks/test_node_ipv4_claims.py",
     "attacks/test_wall.py",

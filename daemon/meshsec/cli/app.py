@@ -34,6 +34,8 @@ COMMANDS = {
     "ping": "names:ping",
     "ssh": "names:ssh",
     "mode": "mode:mode",
+    "threat": "threat:threat",
+    "secret": "secret:secret",
     "gateway": "gateway:gateway",
     "clients": "clients:clients",
     "services": "services:services",
