@@ -10,7 +10,7 @@ use netlink_packet_core::{
 };
 use netlink_sys::Socket;
 
-use super::datagram::messages;
+use crate::datagram::messages;
 
 /// Largest netlink datagram that the kernel builds for a dump or a notice, in bytes (NLMSG_GOODSIZE and more).
 const DATAGRAM_MAX: usize = 65_536;
@@ -119,6 +119,70 @@ impl Listener {
 }
 
 impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A socket that sends without waiting for answers and receives whatever comes, for a program that serves the kernel.
+pub struct Duplex {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+    octets: Vec<u8>,
+}
+
+impl Duplex {
+    /// Prepares a new socket, with room for `waiting` bytes that are not read yet.
+    ///
+    /// # Errors
+    /// The kernel refuses the address or the room, which only root may have in any size.
+    pub fn over(mut socket: Socket, waiting: usize) -> io::Result<Self> {
+        socket.bind_auto()?;
+        socket.set_non_blocking(true)?;
+        rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, waiting)?;
+        Ok(Self {
+            socket,
+            sequence: 0,
+            buffer: Vec::with_capacity(DATAGRAM_MAX),
+            octets: Vec::new(),
+        })
+    }
+
+    /// Sends a request with `flags` and NLM_F_REQUEST. Returns the sequence number that an answer carries.
+    ///
+    /// # Errors
+    /// Sending fails.
+    pub fn send<M: NetlinkSerializable>(&mut self, message: M, flags: u16) -> io::Result<u32> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
+        message.finalize();
+        self.octets.resize(message.buffer_len(), 0);
+        message.serialize(&mut self.octets);
+        self.socket.send(&self.octets, 0)?;
+        Ok(self.sequence)
+    }
+
+    /// Returns the messages of one datagram; `None` if nothing is left to read.
+    ///
+    /// # Errors
+    /// Receiving fails; `ENOBUFS` if messages were lost.
+    pub fn receive<M: NetlinkDeserializable>(
+        &mut self,
+    ) -> io::Result<Option<Vec<NetlinkMessage<M>>>> {
+        self.buffer.clear();
+        match self.socket.recv(&mut self.buffer, 0) {
+            Ok(_) => Ok(Some(messages(&self.buffer))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Duplex {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
