@@ -9,6 +9,7 @@ use netlink_packet_core::{
     NLM_F_REQUEST,
 };
 use netlink_sys::Socket;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 
 use crate::datagram::messages;
 
@@ -133,14 +134,17 @@ pub struct Duplex {
 }
 
 impl Duplex {
-    /// Prepares a new socket, with room for `waiting` bytes that are not read yet.
+    /// Prepares a new socket, with room for `waiting` bytes that are not read yet; without CAP_NET_ADMIN only for as
+    /// many as the kernel allows everybody (net.core.rmem_max).
     ///
     /// # Errors
-    /// The kernel refuses the address or the room, which only root may have in any size.
+    /// The kernel refuses the address or the room.
     pub fn over(mut socket: Socket, waiting: usize) -> io::Result<Self> {
         socket.bind_auto()?;
         socket.set_non_blocking(true)?;
-        rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, waiting)?;
+        if set_socket_recv_buffer_size_force(&socket, waiting).is_err() {
+            set_socket_recv_buffer_size(&socket, waiting)?;
+        }
         Ok(Self {
             socket,
             sequence: 0,
@@ -196,5 +200,66 @@ pub fn error_of(code: i32) -> io::Result<()> {
     match code {
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
+    use netlink_sys::protocols::NETLINK_GENERIC;
+
+    use super::*;
+    use crate::Message;
+
+    /// A number of a family that no kernel gives: below the first of generic netlink.
+    const NO_FAMILY: u16 = 15 + 1000;
+
+    fn socket() -> Duplex {
+        Duplex::over(Socket::new(NETLINK_GENERIC).unwrap(), 1 << 20).unwrap()
+    }
+
+    /// Returns the messages that come within two seconds, until one ends the answer to this request.
+    fn answer(socket: &mut Duplex, sequence: u32) -> Vec<NetlinkPayload<Message>> {
+        let begin = Instant::now();
+        let mut found = Vec::new();
+        while begin.elapsed() < ANSWER_TIMEOUT {
+            for message in socket.receive::<Message>().unwrap().unwrap_or_default() {
+                assert_eq!(message.header.sequence_number, sequence);
+                let last = !matches!(message.payload, NetlinkPayload::InnerMessage(_));
+                found.push(message.payload);
+                if last {
+                    return found;
+                }
+            }
+        }
+        panic!("no answer: {found:?}");
+    }
+
+    #[test]
+    fn the_kernel_answers_without_being_waited_for() {
+        let mut socket = socket();
+        assert!(socket.receive::<Message>().unwrap().is_none());
+        let sequence = socket.send(Message::families(), NLM_F_DUMP).unwrap();
+        let found = answer(&mut socket, sequence);
+        let controller = found.iter().find_map(|payload| match payload {
+            NetlinkPayload::InnerMessage(family) => family.family_id(b"nlctrl"),
+            _ => None,
+        });
+        assert_eq!(controller, Some(16));
+    }
+
+    #[test]
+    fn a_refusal_carries_the_number_of_its_request() {
+        let mut socket = socket();
+        let sequence = socket
+            .send(Message::new(NO_FAMILY, 1, &[]), NLM_F_ACK)
+            .unwrap();
+        let found = answer(&mut socket, sequence);
+        let [NetlinkPayload::Error(error)] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert!(error_of(error.raw_code()).is_err());
     }
 }
