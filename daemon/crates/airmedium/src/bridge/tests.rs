@@ -213,3 +213,49 @@ fn another_configuration_moves_stations_but_changes_no_radios() {
     let other = self::bridge(&CONFIG.replace("02:00:00:00:02:00", "02:00:00:00:03:00")).config;
     assert!(bridge.reconfigure(other).unwrap_err().contains("restart"));
 }
+
+/// Keeps frames of `a` and `c` to `b` coming for a second, as mac80211 does on reports, with the same row of a rate
+/// table. Returns how many `b` received that were no repetitions of received ones.
+fn hidden_pair(flags: u16) -> usize {
+    const C: Mac = [2, 0, 0, 0, 2, 0];
+    let mut bridge = bridge(CONFIG);
+    let row = Row {
+        index: 4,
+        count: 7,
+        flags,
+    };
+    let (mut now, mut cookie) = (Time::ZERO, 0);
+    let mut delivered = std::collections::BTreeSet::new();
+    let mut next = |bridge: &mut Bridge, now, radio| {
+        cookie += 1;
+        let mut frame = Sent {
+            rows: [row, NO_ROW, NO_ROW, NO_ROW],
+            ..sent(radio, B, cookie)
+        };
+        frame.octets[100..108].copy_from_slice(&cookie.to_ne_bytes());
+        bridge.handle_frame(now, frame);
+    };
+    for radio in [A, C, A, C] {
+        next(&mut bridge, now, radio);
+    }
+    while now < Time::from_secs(1) {
+        now = bridge.poll_timeout().unwrap();
+        bridge.handle_timeout(now);
+        while let Some(order) = bridge.poll_order() {
+            match order {
+                Order::Deliver { octets, .. } => {
+                    delivered.insert(octets[100..108].to_vec());
+                }
+                Order::Report { radio, .. } => next(&mut bridge, now, radio),
+            }
+        }
+    }
+    assert!(bridge.held.len() <= 4);
+    delivered.len()
+}
+
+#[test]
+fn hidden_stations_lose_what_the_mark_of_mac80211_for_rts_saves() {
+    let (without, with) = (hidden_pair(0), hidden_pair(hwsim::RTS));
+    assert!(with > 2 * without, "{with} with RTS, {without} without");
+}
