@@ -32,7 +32,7 @@ FEW_DECADES = 1000.0
 """The quotient below which a horizontal axis has room for labels between powers of ten."""
 WIDE_RANGE = 20.0
 """The quotient of the greatest and the least sample from which on a logarithmic scale is more legible."""
-_STYLE: Any = {
+STYLE: Any = {
     "font.size": 11,
     "axes.labelsize": 11,
     "axes.grid": True,
@@ -62,7 +62,7 @@ def page(name: str, title: str, size: tuple[float, float], **layout: Any) -> Ite
     matplotlib.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415
 
-    with pyplot.rc_context(_STYLE):
+    with pyplot.rc_context(STYLE):
         figure, axes = pyplot.subplots(figsize=size, squeeze=False, layout="constrained", **layout)
         figure.suptitle("\n".join(fill(line, int(size[0] * TITLE_LETTERS)) for line in title.splitlines()))
         yield list(axes.flat)
