@@ -42,7 +42,7 @@ FEW_DECADES = 1000.0
 """The quotient below which a horizontal axis has room for labels between powers of ten."""
 WIDE_RANGE = 20.0
 """The quotient of the greatest and the least sample from which on a logarithmic scale is more legible."""
-_STYLE: Any = {
+STYLE: Any = {
     "font.size": 11,
     "axes.labelsize": 11,
     "axes.grid": True,
@@ -80,7 +80,7 @@ def page(
 
     lines = fill(footer, int(size[0] * FOOTER_LETTERS))
     strip = FOOTER_LINE * (lines.count("\n") + 1.5) if footer else 0.0
-    with pyplot.rc_context(_STYLE):
+    with pyplot.rc_context(STYLE):
         width, height = size[0], min(size[1], TALLEST / DPI)
         engine = ConstrainedLayoutEngine(rect=(0, strip / height, 1, 1 - strip / height))
         figure, axes = pyplot.subplots(figsize=(width, height), squeeze=False, layout=engine, **layout)
@@ -89,7 +89,7 @@ def page(
         yield list(axes.flat)
         handles = {label: handle for one in axes.flat for handle, label in zip(*_legend(one), strict=True)}
         if handles:
-            above = 0.5 + strip * 72 / _STYLE["font.size"]
+            above = 0.5 + strip * 72 / STYLE["font.size"]
             longest = max(len(label) for label in handles)
             columns = max(1, min(len(handles), int(width / (LEGEND_MARK + longest / LEGEND_LETTERS)), 4))
             look: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, "borderaxespad": above}

@@ -23,6 +23,7 @@ from rt.throughput.sums import (
     published,
     ratios,
     tables,
+    times_cells,
 )
 
 STAT = "cpu  100 20 300 5000 600 7 8 900 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n"
@@ -169,6 +170,13 @@ def test_smesh_stands_beside_what_was_measured() -> None:
     assert over(SAMPLES, "TCP", "overlay", "elsewhere") == {}
     farthest = [one["median"] for one in published() if one["key"]["hops"] == 4]  # type: ignore[index]
     assert farthest == [1.9, 2.0]
+
+
+def test_how_many_times_the_overlay_a_plane_carries_is_a_cell_by_hops() -> None:
+    times = {"what": "TCP, times the overlay", "plane": "plain", "testbed": "namespaces", "hops": 1}
+    found = times_cells(SAMPLES)
+    assert Cell(times, "times", [2.0, 2.0]) in found
+    assert all(cell.key["plane"] != SMESH_OVER_SPINES for cell in found)
 
 
 def test_loss_is_compared_at_one_rate() -> None:

@@ -138,8 +138,13 @@ def test_a_directory_that_cannot_be_written_is_named_before_anything_is_measured
 
 def test_a_missing_program_is_named_with_its_package(meshsec: Meshsec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    for command, package in (("crypto", "openssl"), ("latency", "rt-tests")):
-        refused = meshsec("bench", command)
+    for command, package in (
+        ("crypto", "openssl"),
+        ("latency", "rt-tests"),
+        ("throughput boat", "iperf3"),
+        ("serve boat", "iperf3"),
+    ):
+        refused = meshsec("bench", *command.split())
         assert refused.exit_code == 1
         assert f"apt install {package}" in refused.stderr
 

@@ -141,7 +141,8 @@ def test_unknown_counters_of_later_versions_are_ignored() -> None:
 
 def test_bypassed_traffic_is_reported_and_no_fault() -> None:
     assert "bypass list" not in {check.name for check in examine(SOUND)}
-    facts = replace(SOUND, bypass=["fd00::/64 udp 123 (the clock)"], dropped={"clear_in": 7, "bypass_out": 3})
+    counted = {"clear_in": 7, "bypass_out": 3, "bench_in": 9}
+    facts = replace(SOUND, bypass=["fd00::/64 udp 123 (the clock)"], dropped=counted)
     checks = {check.name: check for check in examine(facts)}
     assert checks["bypass list"].level is Level.OK
     told = "in the clear by the policy: fd00::/64 udp 123 (the clock); packets so far: 3 out, 0 in"
@@ -325,7 +326,23 @@ def test_a_radio_is_reported_with_its_neighbours_or_its_fault() -> None:
     assert (amiss.level, amiss.found) == (Level.WARN, "mesh0 was switched off by rfkill")
     assert amiss.fix.startswith("meshsec-radio --check mesh0")
     assert judged(None, good).level is Level.OK
+    asking = replace(good, phy=Phy(0, "phy0", frozenset({"mesh point"}), rts_threshold=500))
+    assert judged(wish, asking, (), "measured: off delivers 45 % less for its time on the air").found == (
+        "mesh point, 2412 MHz, regulatory domain DE, 0 neighbours, "
+        "RTS threshold 500 (measured: off delivers 45 % less for its time on the air)"
+    )
     assert judged(None, off).found == "the radio is switched off by software"
+
+
+def test_a_driver_with_which_no_rts_threshold_can_be_measured_is_named_with_its_fix() -> None:
+    def rts(reason: str) -> list[Check]:
+        facts = replace(SOUND, radios=[RadioFacts(None, Observed("mesh0"), (), reason)])
+        return [one for one in examine(facts) if one.name == "RTS of mesh0"]
+
+    (told,) = rts("not measured: the driver takes no RTS threshold (not supported)")
+    assert (told.level, "rts_threshold = 'off'" in told.fix) == (Level.WARN, True)
+    assert rts("measured: fewer than 10 % of the frames are repeated") == []
+    assert rts("") == []
 
 
 def access_point(*radios: Radio) -> Check:

@@ -6,7 +6,7 @@ data may use the overlay have none, because XFRM cannot distinguish devices.
 
 import itertools
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Any
 
@@ -15,15 +15,35 @@ from meshsec.core.channels import nft_rules
 from meshsec.core.channels.nft_rules import TABLE
 from meshsec.core.channels.nft_text import HOOKS
 from meshsec.core.ike import guard
+from meshsec.core.values.bench import CLEAR_PORT
 from meshsec.core.values.model import Address, EspBackend, RulesSpec, UnknownNodes
 
 BLOCK_PRIORITY = 4_000_000_000
 """XFRM prefers the lower number; charon's own policies stay below 400000."""
+OPEN_PRIORITY = CLEAR_PORT
+"""Before charon's policies for user data, which stay above 100000, and nobody else's."""
 
 
 def render_block_policies(spec: RulesSpec) -> list[str]:
     """Return lines for ``ip -batch`` that set the policies of ``block_selectors``."""
     return [f"src {source} dst {target} dir {direction}" for direction, source, target in block_selectors(spec)]
+
+
+def render_open_policies(spec: RulesSpec) -> list[str]:
+    """Return the same lines for the flow of a benchmark, which neither charon's policies nor the others may take.
+
+    They outlive meshsecd and open nothing by themselves: the rules drop what has no mark of its own (``nft_bench``).
+    """
+    opening = spec.opening
+    if spec.backend is not EspBackend.KERNEL or opening is None:
+        return []
+    here, there = ("dport", "sport") if opening.serves else ("sport", "dport")
+    own, peer = IPv6Network(opening.own), IPv6Network(opening.peer)
+    return [
+        f"src {source} dst {target} proto {protocol} {port} {CLEAR_PORT} dir {direction}"
+        for protocol in ("tcp", "udp")
+        for direction, source, target, port in (("in", peer, own, here), ("out", own, peer, there))
+    ]
 
 
 def block_selectors(spec: RulesSpec) -> list[tuple[str, IPv6Network, IPv6Network]]:
@@ -63,7 +83,7 @@ class Nftables:
     async def apply(self, spec: RulesSpec) -> None:
         """Replace the rules and read them back. Raises ``RulesError``, and then the previous rules stay in force."""
         await run("nft", "-f", "-", text=nft_rules.render(spec))
-        await self._apply_block_policies(spec)
+        await self._apply_policies(spec)
         listing = await entries_of(TABLE)
         _verify(spec, listing)
         self._applied = (spec, settled_entries(listing))
@@ -95,10 +115,11 @@ class Nftables:
         try:
             intact = settled_entries(await entries_of(TABLE)) == applied
             intact = intact and await self._guard_is_intact()
-            blocked = await _block_policies(spec.backend)
+            present = [await _policies(spec.backend, priority) for _, priority, _ in _wanted_policies(spec)]
         except RulesError:
             return None
-        return spec if intact and blocked == set(render_block_policies(spec)) else None
+        wanted = [lines for _, _, lines in _wanted_policies(spec)]
+        return spec if intact and present == wanted else None
 
     async def altered(self) -> list[str]:
         """Return in words how the kernel's rules differ from those applied last; empty if they do not."""
@@ -143,27 +164,34 @@ class Nftables:
     async def _guard_is_intact(self) -> bool:
         return bool(self.guard_problem) or settled_entries(await entries_of(guard.TABLE)) == self._guard
 
-    async def _apply_block_policies(self, spec: RulesSpec) -> None:
-        wanted = set(render_block_policies(spec))
-        in_force = await _block_policies(spec.backend)
-        lines = [f"xfrm policy update {line} action block priority {BLOCK_PRIORITY}" for line in sorted(wanted)]
-        lines += [f"xfrm policy delete {line}" for line in sorted(in_force - wanted)]
+    async def _apply_policies(self, spec: RulesSpec) -> None:
+        lines: list[str] = []
+        for action, priority, wanted in _wanted_policies(spec):
+            in_force = await _policies(spec.backend, priority)
+            lines += [f"xfrm policy update {line} action {action} priority {priority}" for line in sorted(wanted)]
+            lines += [f"xfrm policy delete {line}" for line in sorted(in_force - wanted)]
         if lines:
             await run("ip", "-batch", "-", text="\n".join(lines) + "\n")
 
 
-async def _block_policies(backend: EspBackend) -> set[str]:
-    """Return our block policies in the form of ``render_block_policies``. They are recognised by their priority."""
+def _wanted_policies(spec: RulesSpec) -> Iterator[tuple[str, int, set[str]]]:
+    """Yield action, priority and lines of our policies of each kind."""
+    yield "block", BLOCK_PRIORITY, set(render_block_policies(spec))
+    yield "allow", OPEN_PRIORITY, set(render_open_policies(spec))
+
+
+async def _policies(backend: EspBackend, priority: int) -> set[str]:
+    """Return our policies of a kind in the form of ``render_block_policies``. They are recognised by their priority."""
     try:
-        output = await run("ip", "xfrm", "policy", "list", "priority", str(BLOCK_PRIORITY))
+        output = await run("ip", "xfrm", "policy", "list", "priority", str(priority))
     except RulesError:
         if backend is EspBackend.KERNEL:
             raise
-        return set()  # a kernel without XFRM has no block policies
+        return set()  # a kernel without XFRM has no policies
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     found = set()
     for selector, detail in itertools.pairwise(lines):
-        if selector.startswith("src ") and detail.startswith("dir ") and f"priority {BLOCK_PRIORITY}" in detail:
+        if selector.startswith("src ") and detail.startswith("dir ") and f"priority {priority}" in detail:
             found.add(f"{selector} {' '.join(detail.split()[:2])}")
     return found
 

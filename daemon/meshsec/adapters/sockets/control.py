@@ -41,6 +41,14 @@ class ControlError(Exception):
         self.code = code
 
 
+class Held(dict[str, Any]):
+    """An answer that keeps something for its client, until that client disconnects, however it ends."""
+
+    def __init__(self, content: Mapping[str, Any], release: Callable[[], None]) -> None:
+        super().__init__(content)
+        self.release = release
+
+
 class _Request(msgspec.Struct):
     method: str
     id: int | str | None = None
@@ -101,9 +109,10 @@ class ControlServer:
             writer.close()
             return
         self._clients.add(writer)
+        held: list[Held] = []
         try:
             while line := await reader.readline():
-                self._send(writer, await self._answer(line, writer))
+                self._send(writer, await self._answer(line, writer, held))
                 await writer.drain()
         except ValueError:
             self._send(writer, _error(None, "bad_request", f"a line of more than {MAX_REQUEST} octets"))
@@ -113,8 +122,10 @@ class ControlServer:
             self._clients.discard(writer)
             self._watchers.discard(writer)
             writer.close()
+            for one in held:
+                one.release()
 
-    async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> bytes:
+    async def _answer(self, line: bytes, writer: asyncio.StreamWriter, held: list[Held]) -> bytes:
         try:
             request = _decoder.decode(line)
         except msgspec.MsgspecError as error:
@@ -123,6 +134,8 @@ class ControlServer:
             result = await self._handler(request.method, request.params)
         except ControlError as error:
             return _error(request.id, error.code, str(error))
+        if isinstance(result, Held):
+            held.append(result)
         if request.method == WATCH:
             self._watchers.add(writer)
         return _encoder.encode({"id": request.id, "result": result}) + b"\n"
@@ -139,6 +152,16 @@ class ControlServer:
 
 def _error(identifier: int | str | None, code: str, message: str) -> bytes:
     return _encoder.encode({"id": identifier, "error": {"code": code, "message": message}}) + b"\n"
+
+
+def publisher(*servers: ControlServer) -> Callable[[Mapping[str, object]], None]:
+    """Return a function that sends an event to the watching clients of all servers."""
+
+    def publish(event: Mapping[str, object]) -> None:
+        for server in servers:
+            server.publish(event)
+
+    return publish
 
 
 def give_to_group(path: Path, group: str = GROUP) -> None:

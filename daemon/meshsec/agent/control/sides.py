@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from meshsec.adapters.kernel.nft import Table
 from meshsec.agent.driver import Driver
 from meshsec.agent.sides.access import AccessSide
+from meshsec.agent.sides.bench import BenchSide
 from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.configuration import ConfigurationFile
 from meshsec.agent.sides.fleet import FleetSide
@@ -16,6 +17,7 @@ from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.islands import IslandsSide
 from meshsec.agent.sides.joining import JoiningSide
 from meshsec.agent.sides.kernel import KernelSide
+from meshsec.agent.sides.levels import LevelsSide
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
@@ -56,8 +58,10 @@ class Sides:
     talk: PeerTalk
     services: ServicesSide
     positions: PositionsSide
+    levels: LevelsSide
     islands: IslandsSide
     modes: ModeChoice
+    bench: BenchSide
     scheduling: Scheduling
     reload: Callable[[], Awaitable[tuple[str, ...]]]
     """Reads the trust store and the configuration again and returns the problems; empty if there are none."""

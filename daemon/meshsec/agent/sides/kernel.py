@@ -110,6 +110,14 @@ class KernelSide:
         for table in before.keys() - self._held.sockets.keys():
             self._notifier.let_go(table)
 
+    async def beside_rules(self, change: Callable[[], None]) -> None:
+        """Change a held table of another part. Two changes at once would take each other's socket for their own.
+
+        Raises HeldRulesError.
+        """
+        async with self._applying:
+            await asyncio.to_thread(change)
+
     async def counters(self) -> dict[str, int]:
         """Return packets dropped, or passed by the bypass list, by kind; empty if the counters cannot be read."""
         try:

@@ -23,6 +23,8 @@ class ModeChoice:
         self._post = post
         self._lock = asyncio.Lock()
         self._modes = Modes()
+        self._for_bench: dict[IPv6Address, DataPlane] = {}
+        """What a benchmark measures now; it ends with the benchmark or with meshsecd, and no file has it."""
         self.problem = ""
         """Why the file is not in force; then the policy's data plane applies to all peers."""
 
@@ -34,6 +36,14 @@ class ModeChoice:
             self.problem = str(error)
             _log.warning("modes: %s", error)
         return ModesSet(self._modes)
+
+    def measure(self, address: IPv6Address, plane: DataPlane | None) -> None:
+        """Use this data plane with a peer while it is measured, or, with None, again what was chosen."""
+        self._for_bench = {address: plane} if plane is not None else {}
+        self._post(ModesSet(self._in_force()))
+
+    def _in_force(self) -> Modes:
+        return replace(self._modes, peers={**self._modes.peers, **self._for_bench})
 
     async def choose(self, address: IPv6Address | None, plane: DataPlane | None) -> None:
         """Choose for the peer with this address, or, with None, for all peers without a choice of their own.
@@ -51,4 +61,4 @@ class ModeChoice:
             await asyncio.to_thread(mode_store.save, self._path, modes)
             self._modes, self.problem = modes, ""
             _log.info("mode of %s: %s", address or "all without one of their own", plane or "the default")
-            self._post(ModesSet(modes))
+            self._post(ModesSet(self._in_force()))

@@ -6,6 +6,8 @@ from meshsec.cli.bench.crypto import crypto
 from meshsec.cli.bench.latency import latency
 from meshsec.cli.bench.path import path
 from meshsec.cli.bench.sa_setup import sa_setup
+from meshsec.cli.bench.serve import serve
+from meshsec.cli.bench.throughput import throughput
 
 
 @click.group
@@ -17,5 +19,5 @@ def bench() -> None:
     """
 
 
-for one in (sa_setup, path, crypto, latency):
+for one in (throughput, serve, sa_setup, path, crypto, latency):
     bench.add_command(one)

@@ -1,4 +1,4 @@
-"""Choose how the figures of a benchmark are drawn: a picture for each unit, since two units share no axis."""
+"""Choose how the figures of a benchmark are drawn: two units share no axis, nor do things with other circumstances."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -8,13 +8,13 @@ from meshsec.core.bench.record import Key, Record, Taken
 
 
 def pictures(record: Record) -> Mapping[str, str]:
-    """Return the pictures as SVG by the end of their files' names, ``.svg`` for the first unit."""
-    units = list(dict.fromkeys(one.unit for one in record.cells))
+    """Return the pictures as SVG by the end of their files' names, ``.svg`` for the first one."""
+    kinds: dict[tuple[str, ...], list[Taken]] = {}
+    for one in record.cells:
+        kinds.setdefault((one.unit, *one.key), []).append(one)
     return {
-        ".svg" if place == 0 else f"-{place + 1}.svg": _picture(
-            record, unit, [one for one in record.cells if one.unit == unit]
-        )
-        for place, unit in enumerate(units)
+        ".svg" if place == 0 else f"-{place + 1}.svg": _picture(record, kind[0], cells)
+        for place, (kind, cells) in enumerate(kinds.items())
     }
 
 

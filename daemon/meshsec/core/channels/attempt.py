@@ -72,8 +72,12 @@ class Attempt:
         self.phases = None
         self.daemon_restarted, self.patience_until = False, None
 
-    def next_time(self, now: float, state: State) -> float | None:
-        """Return when the attempt needs the engine next; None: not before the next event."""
+    def next_time(self, now: float, state: State, *, rising: bool = False) -> float | None:
+        """Return when the attempt needs the engine next; None: not before the next event.
+
+        ``rising``: the SA that is established is to have a successor.
+        """
         if state is State.NEGOTIATING:
             return self.patience_until
-        return self.due if state is State.FAILED or (state is State.WAITING and self.due > now) else None
+        waits = state is State.WAITING or rising
+        return self.due if state is State.FAILED or (waits and self.due > now) else None

@@ -107,7 +107,7 @@ def with_next(rules: RulesSpec, card: Card | None) -> RulesSpec:
 
 def in_doubt(rules: RulesSpec) -> RulesSpec:
     """Return stricter rules for as long as a card cannot be read: a stranger may be that card's peer."""
-    return replace(rules, unknown_nodes=UnknownNodes.DROP, bypass=())
+    return replace(rules, unknown_nodes=UnknownNodes.DROP, bypass=(), opening=None)
 
 
 def connection_spec(

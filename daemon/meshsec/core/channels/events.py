@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from meshsec.core.channels.actions import Action
+from meshsec.core.channels.level import Surroundings
 from meshsec.core.channels.one_way_watch import Quiet
+from meshsec.core.values.bench import Opening
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import Address, IkeSa, Modes, Network, Observed, Peer, Route, RulesSpec
 from meshsec.core.values.networks import Announcement, TunnelRoute
@@ -32,6 +34,13 @@ class TrustStoreRead:
     problems: tuple[str, ...]
     joins: bool = False
     """This node has a fleet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurroundingsSet:
+    """Threat, place or second secret: what levels of authentication are chosen by."""
+
+    around: Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +187,13 @@ class RenegotiationAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class OpeningSet:
+    """What passes in the clear for a benchmark, as the operator says; None: nothing."""
+
+    opening: Opening | None
+
+
+@dataclass(frozen=True, slots=True)
 class ModesSet:
     """Which data plane is wanted, as the operator says."""
 
@@ -223,6 +239,7 @@ Event = (
     PeerSet
     | PeerRemoved
     | TrustStoreRead
+    | SurroundingsSet
     | RoutesReset
     | RouteSet
     | RouteRemoved
@@ -242,6 +259,7 @@ Event = (
     | RulesObserved
     | NegotiationTimed
     | RenegotiationAsked
+    | OpeningSet
     | ModesSet
     | OverlayUp
     | OverlayDown

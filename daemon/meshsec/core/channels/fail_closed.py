@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from meshsec.core.channels.channel import Channel
-from meshsec.core.channels.desired import addresses, in_doubt, rules_spec, with_next, with_overlay, within
+from meshsec.core.channels.desired import addresses, endpoint, in_doubt, rules_spec, with_next, with_overlay, within
 from meshsec.core.channels.ipv4_claims import mesh_networks, stays_closed
 from meshsec.core.islands import paths
 from meshsec.core.networks.networks import Networks
@@ -20,6 +20,8 @@ from meshsec.core.values.model import Address, Card, EspBackend, Perimeter, Rule
 
 if TYPE_CHECKING:
     from ipaddress import IPv6Address
+
+    from meshsec.core.values.bench import Opening
 
 
 class FailClosed:
@@ -43,6 +45,8 @@ class FailClosed:
         """What is wrong with the trust store."""
         self.joins = False
         """This node has a fleet, whose members take requests to join it."""
+        self.opening: Opening | None = None
+        """What passes in the clear for a benchmark, as the operator says."""
         self._node, self._backend, self._policy, self._device = node, backend, policy, overlay_device
         self._channels = channels
         self._kept: set[Address] = set()
@@ -137,6 +141,8 @@ class FailClosed:
         barred = frozenset[Address]().union(*self._barred.values()) - trusted
         behind = self.networks.behind(self._cards_by_peer())
         rules = replace(rules, barred=barred, behind=behind, joints=self.joints(), joins=self.joins)
+        if self.opening is not None and self.opening.peer in {endpoint(card, self._backend) for card in cards}:
+            rules = replace(rules, opening=self.opening)
         return with_overlay(rules, self._device, (card.address for card in cards))
 
     def joints(self) -> tuple[Joint, ...]:

@@ -26,11 +26,11 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network
 
 from meshsec.core.access.messages import PORT as ACCESS_PORT
-from meshsec.core.channels import nft_islands, nft_joining, nft_networks
+from meshsec.core.channels import nft_bench, nft_bypass, nft_islands, nft_joining, nft_networks
+from meshsec.core.channels.nft_bypass import ERRORS6, ICMPV6_ON_LINK
 from meshsec.core.channels.nft_text import chain, hooked, prefixes, set_of, sorted4, sorted6
 from meshsec.core.services.services import PORT as SERVICES_PORT
 from meshsec.core.trust.fleet_exchange import PORT as FLEET_PORT
-from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.model import EspBackend, Network, RulesSpec, UnknownNodes
 
 TABLE = "meshsec"
@@ -49,12 +49,9 @@ _FLEET_BEGUN = f"tcp flags & syn == syn tcp dport {FLEET_PORT}", f"tcp flags & s
 """The first segment of either end of a fleet's exchange. Later ones may outlive the socket, and have no owner then."""
 _AGENTS = f"udp dport {{ {ACCESS_PORT}, {SERVICES_PORT} }}"
 """What meshsecds say to each other of clients and services."""
-_ERRORS6 = "destination-unreachable, packet-too-big, time-exceeded, parameter-problem"
-_ICMPV6_ERRORS = f"icmpv6 type {{ {_ERRORS6} }}"
-_ICMPV6_ON_LINK = f"icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert, {_ERRORS6} }}"
+_ICMPV6_ERRORS = f"icmpv6 type {{ {ERRORS6} }}"
 _MLD = "icmpv6 type { mld-listener-query, mld-listener-report, mld-listener-done, mld2-listener-report }"
 """Switches that snoop deliver OLSRv2's group only to who reports it (RFC 4541)."""
-_ICMP_ERRORS = "icmp type { destination-unreachable, time-exceeded, parameter-problem }"
 _MORE_HEADERS = "ip6 nexthdr != { tcp, udp, esp, icmpv6 }"
 """Nothing hides behind these. Asking first is cheaper than looking through the headers of each packet."""
 _INTO_SA = 'counter name "into_sa" drop'
@@ -83,6 +80,7 @@ _COUNTER_NAMES = (
     "link_in",
     "bypass_out",
     "bypass_in",
+    *nft_bench.COUNTERS,
 )
 
 
@@ -191,6 +189,7 @@ def _input(spec: RulesSpec) -> list[str]:
         'iifname "lo" accept',
         *_barred(spec.backend, "saddr", "barred_in", _IKE),
         *nft_islands.arriving(spec),
+        *nft_bench.arriving(spec),
         *nft_joining.arriving(spec),
         *nft_networks.arriving(spec),
         *_overlay(spec, "iifname", "saddr", "overlay_in"),
@@ -200,7 +199,7 @@ def _input(spec: RulesSpec) -> list[str]:
         f"ip6 saddr @locators {_ICMPV6_ERRORS} accept",
         *(f"{olsr} accept" for olsr in _OLSR),
         *_drop("saddr", "clear_in"),
-        *(rule for one in spec.bypass for rule in _bypass(one, "saddr", "sport", "bypass_in")),
+        *nft_bypass.arriving(spec.bypass),
         *_unknown(spec, "saddr", "unknown_in", f"{_IKE} {_STRANGERS_RATE}"),
         "iifname @links jump from_link",
     ]
@@ -299,6 +298,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
         *nft_islands.leaving(spec),
         *(f"{begun} ip6 daddr @protected6 jump fleet_port" for begun in (*_FLEET_BEGUN, _AGENTS)),
         *_barred(spec.backend, "daddr", "barred_out", _IKE_OUT),
+        *nft_bench.leaving(spec),
         *nft_joining.leaving(spec),
         *nft_networks.closed(spec),
         *_overlay(spec, "oifname", "daddr", "overlay_out"),
@@ -306,7 +306,7 @@ def _leaving(spec: RulesSpec) -> list[str]:
         f"ip6 daddr @locators {_IKE_OUT} accept",
         f"ip6 daddr @locators {_ICMPV6_ERRORS} accept",
         *_drop("daddr", "clear_out"),
-        *(rule for one in spec.bypass for rule in _bypass(one, "daddr", "dport", "bypass_out")),
+        *nft_bypass.leaving(spec.bypass),
     ]
 
 
@@ -329,7 +329,7 @@ def _from_link(spec: RulesSpec) -> list[str]:
 
 
 def _needed_on_link() -> list[str]:
-    return [f"{_ICMPV6_ON_LINK} accept", f"{_MLD} accept", "ip protocol igmp accept"]
+    return [f"{ICMPV6_ON_LINK} accept", f"{_MLD} accept", "ip protocol igmp accept"]
 
 
 def _strangers(spec: RulesSpec, direction: str) -> list[str]:
@@ -375,18 +375,6 @@ def _drop(direction: str, counter: str) -> list[str]:
         f'ip6 {direction} @protected6 counter name "{counter}" drop',
         f'ip {direction} @protected4 counter name "{counter}" drop',
     ]
-
-
-def _bypass(entry: Bypass, address: str, port: str, counter: str) -> list[str]:
-    """Rules for one bypass entry, placed after the rules that drop peers' traffic.
-
-    An entry for one protocol also lets ICMP errors through.
-    """
-    family, errors = ("ip", _ICMP_ERRORS) if entry.prefix.version == 4 else ("ip6", _ICMPV6_ON_LINK)
-    there = f"{family} {address} {entry.prefix}"
-    narrowed = f" {entry.protocol} {port} {entry.port}" if entry.port else f" meta l4proto {entry.protocol}"
-    passes = f'{there}{narrowed if entry.protocol else ""} counter name "{counter}" accept'
-    return [passes, f"{there} {errors} accept"] if entry.protocol else [passes]
 
 
 def _unknown(spec: RulesSpec, direction: str, counter: str, ike: str = "") -> list[str]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import endpoint, host, initiates
-from meshsec.core.channels.events import PeerRemoved, PeerSet, RulesObserved, TrustStoreRead
+from meshsec.core.channels.events import OpeningSet, PeerRemoved, PeerSet, RulesObserved, TrustStoreRead
 from meshsec.core.channels.lifecycle import Trigger
 from meshsec.core.channels.overlay_events import take_from_overlay
 from meshsec.core.channels.progress import refresh, revoke
@@ -51,6 +51,12 @@ def trust_store_read(known: Situation, event: TrustStoreRead) -> None:
     """Take what is wrong with the trust store, and whether there is a fleet."""
     known.rules.joins = event.joins
     known.rules.doubts(event.problems)
+
+
+def opening_set(known: Situation, event: OpeningSet) -> None:
+    """Take what passes in the clear for a benchmark."""
+    known.rules.opening = event.opening
+    known.rules.changed()
 
 
 def rules_observed(known: Situation, event: RulesObserved) -> None:

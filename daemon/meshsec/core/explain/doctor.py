@@ -65,6 +65,8 @@ def _key(facts: Facts) -> list[Check]:
     return judged("node key", facts.key_problem, fine, "as it says, or restore the key file from a backup")
 
 
+_PASSED = ("bypass_", "bench_")
+"""Beginnings of the names of counters of what the rules let pass in the clear."""
 _ESP_FIX = {
     EspBackend.KERNEL: "load esp4, esp6 and an AES-GCM module, or set [ike] esp to 'libipsec' or 'auto'",
     EspBackend.LIBIPSEC: "modprobe tun; in a container pass /dev/net/tun in",
@@ -130,7 +132,7 @@ def _rules(facts: Facts) -> list[Check]:
         found = f"they are in force again; another program altered or removed them {facts.rules_disturbed} times"
         fix = "let it leave the table inet meshsec alone: `nft flush ruleset` removes everybody's rules"
         return [Check("fail-closed rules", Level.WARN, found, fix)]
-    counts = {name: count for name, count in facts.dropped.items() if count and not name.startswith("bypass_")}
+    counts = {name: count for name, count in facts.dropped.items() if count and not name.startswith(_PASSED)}
     dropped = ", ".join(f"{name} {count}" for name, count in counts.items()) or "nothing"
     return judged(
         "fail-closed rules",

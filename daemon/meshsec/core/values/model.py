@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from meshsec.core.values.bench import Opening
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.islands import Joint
 from meshsec.core.values.networks import BehindNodes
@@ -213,6 +214,8 @@ class IkeSa:
     """The same address of either IP version; empty when it is unknown."""
     behind_nat: bool = False
     """A NAT on the way gives this node another address (RFC 7296, section 2.23)."""
+    second_secret: bool = False
+    """Both ends have proved that they have the second secret, too, which is mixed into its keys (RFC 8784)."""
 
     @property
     def is_live(self) -> bool:
@@ -235,6 +238,16 @@ class ChildSpec:
     local_ts: tuple[Network, ...]
     remote_ts: tuple[Network, ...]
     esp_proposals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondSecret:
+    """That a pair has a second secret (ADR 0091). The secret itself is read when the IKE daemon is given it."""
+
+    id: str
+    """PPK_ID (RFC 8784, section 5.1): the same at both ends if they have the same secret."""
+    required: bool
+    """No SA without it. Otherwise it is used where the peer has it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +286,7 @@ class ConnectionSpec:
     """How DSCP is copied in tunnel mode in the kernel; in transport mode there is one header."""
     outside: Outside | None = None
     """For a link over the internet: between which addresses it runs."""
+    second_secret: SecondSecret | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +337,8 @@ class RulesSpec:
     behind: BehindNodes = field(default_factory=BehindNodes)
     joins: bool = False
     """This node has a fleet, so that it asks to join and takes requests to join (ADR 0070)."""
+    opening: Opening | None = None
+    """What passes in the clear for `meshsec bench throughput`, as long as meshsecd marks it (ADR 0084)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,93 @@
+"""The rules for `meshsec bench throughput`: what lets its flow pass in the clear, and what keeps strangers from it.
+
+Theory of operation. The fail-closed rules need no daemon to stay in force, so an opening in them would survive
+meshsecd. They therefore accept the flow only with a mark, and a table of its own sets that mark. The table belongs to a
+netlink socket of meshsecd, so the kernel removes it the moment meshsecd ends, however it ends. An element with a
+timeout says for how long it marks, so the kernel closes the flow, too, when meshsecd does not (ADR 0084).
+"""
+
+from ipaddress import IPv6Address
+
+from meshsec.core.channels.nft_text import chain
+from meshsec.core.values.bench import CLEAR_PORT, FLOW_PORT, TALK_PORT, Opening
+from meshsec.core.values.model import RulesSpec
+
+TABLE = "meshsec_bench"
+COUNTERS = ("bench_out", "bench_in")
+"""Names of the counters of what passed in the clear."""
+MARK = 0x6D626E63
+"""Packets of the flow have it within this node. Only what has CAP_NET_ADMIN could set it otherwise."""
+_PROTOCOLS = ("tcp", "udp")
+
+
+def arriving(spec: RulesSpec) -> list[str]:
+    """Return what lets the flow in."""
+    return _passing(spec.opening, "in")
+
+
+def leaving(spec: RulesSpec) -> list[str]:
+    """Return what lets the flow out."""
+    return _passing(spec.opening, "out")
+
+
+def _passing(opening: Opening | None, direction: str) -> list[str]:
+    if opening is None:
+        return []
+    return [
+        f"meta mark {MARK:#x} {_flow(opening, direction)} {protocol} {_port(opening, direction)} {CLEAR_PORT} "
+        f'counter name "bench_{direction}" accept'
+        for protocol in _PROTOCOLS
+    ]
+
+
+def render(peers: frozenset[IPv6Address], opening: Opening | None, seconds: int, *, serves: bool) -> str:
+    """Return the transaction for the table that meshsecd owns.
+
+    ``peers``: the addresses of the peer, from which alone a node that serves is asked. ``seconds``: how long the
+    opening lasts at most.
+    """
+    parts = []
+    if opening is not None:
+        marked = f"meta mark set {MARK:#x}"
+        element = f"elements = {{ {opening.peer} timeout {seconds}s }}"
+        parts += [
+            f"  set open {{ type ipv6_addr; flags timeout; {element} }}",
+            _hooked("prerouting", "raw - 10", _marking(opening, "in", marked)),
+            _hooked("output", "filter - 10", _marking(opening, "out", marked)),
+        ]
+    if serves:
+        parts.append(_strangers(peers))
+    body = "\n".join(parts)
+    flags = "  flags owner;\n"
+    head = f"add table inet {TABLE} {{\n{flags}}}\ndelete table inet {TABLE}\n"
+    return f"{head}table inet {TABLE} {{\n{flags}{body}\n}}\n"
+
+
+def _marking(opening: Opening, direction: str, marked: str) -> list[str]:
+    still = f"ip6 {'saddr' if direction == 'in' else 'daddr'} @open"
+    return [
+        f"{still} {_flow(opening, direction)} {protocol} {_port(opening, direction)} {CLEAR_PORT} {marked}"
+        for protocol in _PROTOCOLS
+    ]
+
+
+def _strangers(peers: frozenset[IPv6Address]) -> str:
+    ports = f"{{ {CLEAR_PORT}, {FLOW_PORT}, {TALK_PORT} }}"
+    allowed = ", ".join(map(str, sorted(peers)))
+    rules = [f"{protocol} dport {ports} ip6 saddr != {{ {allowed} }} drop" for protocol in _PROTOCOLS]
+    ipv4 = [f"meta nfproto ipv4 {protocol} dport {ports} drop" for protocol in _PROTOCOLS]
+    return _hooked("input", "filter - 5", [*rules, *ipv4])
+
+
+def _hooked(hook: str, priority: str, rules: list[str]) -> str:
+    return chain(hook, [f"type filter hook {hook} priority {priority}; policy accept;", *rules])
+
+
+def _flow(opening: Opening, direction: str) -> str:
+    source, target = (opening.peer, opening.own) if direction == "in" else (opening.own, opening.peer)
+    return f"ip6 saddr {source} ip6 daddr {target}"
+
+
+def _port(opening: Opening, direction: str) -> str:
+    """Return which port of a packet is the server's."""
+    return "dport" if opening.serves == (direction == "in") else "sport"
