@@ -39,7 +39,10 @@ CARGO_ARGUMENTS := --manifest-path daemon/Cargo.toml
 STAMPS := build/stamps
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 
-.PHONY: help setup build programs page check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+# What QUICK=1 adds to a target that can do with less.
+MEASURED := $(filter-out 0,$(QUICK))
+
+.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-dissect kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -77,12 +80,12 @@ build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.s
 	@rm -rf build/page
 	cd daemon/page && ../../build/node build.mjs ../../build/page
 
-build: programs page ## compile olsrv2d and overlayd (release) into build/bin, and the page's script into build/page
+build: programs page ## compile olsrv2d, overlayd and the lab's airmedium (release) into build/bin, and the page's script into build/page
 
 programs: $(STAMPS)/system
 	@mkdir -p build/bin
-	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd
-	@for name in olsrv2d overlayd; do \
+	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd --package airmedium
+	@for name in olsrv2d overlayd airmedium; do \
 		cmp -s $(TARGET_DIR)/release/$$name build/bin/$$name || install -m 0755 $(TARGET_DIR)/release/$$name build/bin/; \
 	done
 
@@ -201,6 +204,9 @@ $(STAMPS)/bench: $(STAMPS)/system tools/setup
 
 bench-%: setup build $(STAMPS)/bench ## run one benchmark: `make bench-NAME` runs rt/bench_NAME.py
 	$(BIN)/python -m rt.bench_$(subst -,_,$*)
+
+papers: setup $(if $(MEASURED),build $(STAMPS)/bench) ## draw docs/papers.md: five works' tables and figures beside ours, from kept results (QUICK=1: measure anew into build/papers; root)
+	$(BIN)/python -m rt.papers $(if $(MEASURED),measure,draw)
 
 baseline: setup ## compare the figures of build/bench with rt/baselines (python -m rt.measure.baseline keep NAME renews)
 	$(BIN)/python -m rt.measure.baseline compare

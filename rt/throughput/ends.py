@@ -107,6 +107,29 @@ def _arrivals(inbound: socket.socket, into: bytearray, over: Callable[[], bool])
                 return
 
 
+def ask(client: socket.socket, seconds: float) -> Report:
+    """Send one byte, await one, and so on: the transactions of a request and a response that netperf calls TCP_RR."""
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    spent, begin, count = time.process_time(), time.monotonic(), 0
+    while time.monotonic() < begin + seconds:
+        client.send(b"?")
+        if not client.recv(1):
+            break
+        count += 1
+    client.shutdown(socket.SHUT_WR)
+    return _report(begin, spent, transactions=count)
+
+
+def answer(connection: socket.socket) -> Report:
+    """Answer each byte with one until the stream ends."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    spent, begin, count = time.process_time(), time.monotonic(), 0
+    while connection.recv(1):
+        connection.send(b"!")
+        count += 1
+    return _report(begin, spent, transactions=count)
+
+
 def _report(begin: float, spent: float, busy: float | None = None, **counted: float) -> Report:
     """``process_s``: processor time of this end; ``busy_s``: of the machine, before a flow or after it."""
     own = {"seconds": time.monotonic() - begin, "process_s": time.process_time() - spent}
@@ -135,6 +158,10 @@ def main() -> None:
             report = send_datagrams(end, seconds, rate, int(size))
         elif role == "receive-datagrams":
             report = receive_datagrams(end, _input_closed)
+        elif role == "send-transactions":
+            report = ask(end, seconds)
+        elif role == "receive-transactions":
+            report = answer(end)
         else:
             sys.exit(f"throughput_ends: {role!r} is no role")
     print(json.dumps(report))

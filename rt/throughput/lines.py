@@ -96,6 +96,8 @@ class Line:
     """Kills and starts a relay; seconds from there until neighbours get answers again, by who begins."""
     prepare: Callable[[int], None] | None = None
     """Has packets go to the place that is so many hops away, where that is to be chosen."""
+    links: Sequence[tuple[str, Sequence[str]]] = ()
+    """Namespace and mesh interfaces of each node, where the places are not the nodes."""
 
     def wait_answer(self, hops: int) -> None:
         """Await that a place answers the first: also what an overload before has left in queues is gone then."""

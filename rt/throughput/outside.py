@@ -87,7 +87,7 @@ def plain(testbed: Testbed) -> Iterator[Line]:
         for router in routers:
             wanted = mesh.others(router.name) | set(networks) - {networks[routers.index(router)]}
             router.wait_reachable(wanted, READY)
-        yield _line(ends, [[one.daemon] for one in routers])
+        yield _line(ends, [[one.daemon] for one in routers], routers)
 
 
 @contextmanager
@@ -110,7 +110,8 @@ def protected(testbed: Testbed, options: Options) -> Iterator[Line]:
             _wait_carried(client, gateway, plane)
             _wait_carried(gateway, client, plane)
         daemons = [one.daemons.all() for one in lab.nodes.values()]
-        yield replace(_line(ends, daemons), prepare=partial(_leave_by, client, gateways, ends))
+        line = _line(ends, daemons, list(lab.nodes.values()))
+        yield replace(line, prepare=partial(_leave_by, client, gateways, ends))
 
 
 def _wait_carried(node: Node, peer: Node, plane: object) -> None:
@@ -150,6 +151,7 @@ def _surround(nodes: Sequence[Node | Router], outsider: Callable[[str], str]) ->
     return [(host.namespace, host.ipv4), *((one.namespace, one.address) for one in outside)]
 
 
-def _line(ends: Sequence[End], daemons: Sequence[Sequence[Daemon]]) -> Line:
+def _line(ends: Sequence[End], daemons: Sequence[Sequence[Daemon]], nodes: Sequence[Node | Router]) -> Line:
     """Return the line of these ends, each with the daemons of the node that it is connected to."""
-    return Line([Place(*end, running) for end, running in zip(ends, daemons, strict=True)])
+    places = [Place(*end, running) for end, running in zip(ends, daemons, strict=True)]
+    return Line(places, links=[(node.namespace, node.interfaces) for node in nodes])

@@ -109,6 +109,14 @@ def ping(line: Line, hops: int) -> float:
     return median(times)
 
 
+def transactions(line: Line, hops: int, seconds: float) -> float:
+    """Return how many requests of one byte are answered with one in a second, one after the other on one connection."""
+    line.wait_answer(hops)
+    with _connected(line.places[0], line.places[hops]) as (client, server):
+        sender, _ = _flow("transactions", client, server, seconds)
+    return sender["transactions"] / sender["seconds"]
+
+
 def rest(seconds: float = 0.5) -> float:
     """Return how many processors are busy while the line is idle: others' work would count as a flow's."""
     before = busy_seconds(STAT.read_text(encoding="ascii"))

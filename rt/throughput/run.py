@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from rt.throughput import rig
 from rt.throughput.lines import Line, Planes, Testbed
@@ -31,12 +32,44 @@ class Extent:
     restarts: bool = True
 
 
+Figure = tuple[str, float, float]
+"""What was measured, at what offered load in Mbit/s (0: none), and the value."""
+
+
+class Flows(Protocol):
+    """What makes flows on a line and measures them."""
+
+    def measured(self, plane: str, line: Line, hops: int, *, back: bool) -> Iterator[Figure]:
+        """Send over so many hops, with ``back`` from the far end, and yield each figure as soon as it is there."""
+
+
+class OwnEnds:
+    """This project's own ends of flows (``rt.throughput.ends``), which need nothing but Python."""
+
+    def __init__(self, extent: Extent) -> None:
+        self._extent = extent
+
+    def measured(self, plane: str, line: Line, hops: int, *, back: bool) -> Iterator[Figure]:  # noqa: ARG002 - see Flows
+        """Send TCP, and UDP at ascending loads."""
+        stream = rig.stream(line, hops, self._extent.seconds, back=back)
+        yield "TCP", 0.0, stream.rate
+        yield "CPU, machine", 0.0, stream.machine
+        yield "CPU, processes", 0.0, stream.processes
+        for offered in self._extent.loads:
+            load = rig.load(line, hops, self._extent.seconds, offered, back=back)
+            yield "UDP sent", offered, load.sent
+            yield "UDP delivered", offered, load.delivered
+            yield "UDP loss", offered, load.loss
+
+
 class Run:
     """What was taken, and what could not be."""
 
-    def __init__(self, testbed: Testbed, extent: Extent) -> None:
+    def __init__(self, testbed: Testbed, extent: Extent, flows: Flows | None = None) -> None:
+        """``flows``: who sends; by default this project's own ends."""
         self.samples: Samples = {}
         self.missed: list[str] = []
+        self._flows = flows or OwnEnds(extent)
         self._testbed = testbed.name
         self._directions = {testbed.name: False, **({testbed.back: True} if testbed.back else {})}
         self._extent = extent
@@ -81,15 +114,8 @@ class Run:
         line.wait_answer(hops)
         if not back:
             yield self._key("ping", plane, hops), rig.ping(line, hops)
-        stream = rig.stream(line, hops, self._extent.seconds, back=back)
-        yield self._key("TCP", plane, hops), stream.rate
-        yield self._key("CPU, machine", plane, hops), stream.machine
-        yield self._key("CPU, processes", plane, hops), stream.processes
-        for offered in self._extent.loads:
-            load = rig.load(line, hops, self._extent.seconds, offered, back=back)
-            yield self._key("UDP sent", plane, hops, offered), load.sent
-            yield self._key("UDP delivered", plane, hops, offered), load.delivered
-            yield self._key("UDP loss", plane, hops, offered), load.loss
+        for what, offered, value in self._flows.measured(plane, line, hops, back=back):
+            yield self._key(what, plane, hops, offered), value
 
     def _key(self, what: str, plane: str, hops: int = 0, offered: float = 0.0) -> Key:
         return Key(what, plane, hops, offered, self._testbed)

@@ -12,6 +12,11 @@ UNITS = {
     "UDP sent": "Mbit/s",
     "UDP delivered": "Mbit/s",
     "UDP loss": "%",
+    "UDP jitter": "ms",
+    "bytes on the link": "bytes",
+    "TCP retransmissions": "segments",
+    "TCP congestion window": "kB",
+    "transactions": "transactions/s",
     "UDP peak": "Mbit/s",
     "UDP left of the peak": "%",
     "CPU, machine": "s/GB",
@@ -125,17 +130,29 @@ def cells(samples: Samples) -> list[Cell]:
     return [Cell(key.as_dict(), UNITS[key.what], list(rounds.values())) for key, rounds in samples.items()]
 
 
-def tables(samples: Samples) -> Iterator[str]:
-    """Medians in Markdown for each testbed: by hops, of all that depends on no offered load; and of whole lines."""
+def times_cells(samples: Samples, below: str = "overlay") -> list[Cell]:
+    """Return how many times what another plane carries each plane does, in the form for the result."""
+    found = []
+    for what, testbed in itertools.product(SMESH, dict.fromkeys(key.testbed for key in samples)):
+        for label, by_hops in over(samples, what, below, testbed).items():
+            if label != SMESH_OVER_SPINES:
+                where = {"plane": label.removesuffix(f" over {below}"), "testbed": testbed}
+                about = {"what": f"{what}, times the {below}", **where}
+                found += [Cell({**about, "hops": hops}, "times", each) for hops, each in by_hops.items()]
+    return found
+
+
+def tables(samples: Samples, *, smesh: bool = True) -> Iterator[str]:
+    """Medians in Markdown for each testbed: by hops, of all that depends on no offered load; and of whole lines.
+
+    ``smesh``: also what the kernel forwards beside what is forwarded in user space, as SMesh's paper has it.
+    """
     for testbed in dict.fromkeys(key.testbed for key in samples):
         here = {key: rounds for key, rounds in samples.items() if key.testbed == testbed}
         yield from ("", f"{testbed}, by hops:", "", *_by_hops(here))
-        yield from (
-            "",
-            f"{testbed}, how many times what is forwarded in user space the kernel forwards:",
-            "",
-            *_smesh(here),
-        )
+        if smesh:
+            heading = f"{testbed}, how many times what is forwarded in user space the kernel forwards:"
+            yield from ("", heading, "", *_smesh(here))
         yield from ("", f"{testbed}, of a line:", "", *_of_lines(here))
 
 

@@ -90,6 +90,8 @@ def test_a_wrong_value_is_refused(wrong: dict[str, object], message: str, tmp_pa
         ({"radio_password": "seven77"}, "is not 8 to 63 octets"),
         ({"radio_interfaces": ["wlan2"]}, "wlan2 is none of meshsec_interfaces: wlan1"),
         ({"radio_interfaces": ["lo"], "meshsec_interfaces": ["lo"]}, "lo of hut is not wireless"),
+        ({"radio_rts_threshold": "2348"}, "radio_rts_threshold of hut is 2348"),
+        ({"radio_rts_threshold": "auto"}, "radio_rts_threshold of hut is auto"),
     ],
 )
 def test_what_cannot_be_a_radio_is_refused(wrong: dict[str, object], message: str, tmp_path: Path) -> None:
@@ -153,14 +155,28 @@ def test_a_radio_that_is_not_plugged_in_yet_may_come(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def _written(home: Path, inventory: str, *names: str) -> dict[str, Any]:
+@pytest.mark.parametrize(("given", "written"), [("measured", "measured"), ("off", "off"), ("500", 500), (0, 0)])
+def test_an_rts_threshold_of_the_inventory_is_in_the_configuration(
+    given: str | int, written: str | int, tmp_path: Path
+) -> None:
+    chosen = json.dumps({"radio_rts_threshold": given})
+    (node,) = _written(tmp_path, "three-pis", "hut", extra=["-e", chosen]).values()
+    assert node["radio"]["rts_threshold"] == written
+
+
+def test_without_one_the_table_radio_is_as_it_was(tmp_path: Path) -> None:
+    nodes = _written(tmp_path, "three-pis", "hut")
+    assert "rts_threshold" not in nodes["hut"]["radio"]
+
+
+def _written(home: Path, inventory: str, *names: str, extra: Sequence[str] = ()) -> dict[str, Any]:
     """Return the configuration that the roles write for these nodes."""
     source, written = _COLLECTION / "roles/meshsec/templates/meshsec.toml.j2", home / "{{ inventory_hostname }}.toml"
     content = f"{{{{ lookup('ansible.builtin.template', '{source}') }}}}"
     facts = {"ansible.builtin.setup": {"gather_subset": ["!all"]}, "run_once": True}
     defaults = {"ansible.builtin.import_role": {"name": "meshsec", "tasks_from": "preflight"}}
     shown = {"ansible.builtin.copy": {"content": content, "dest": str(written)}}
-    done = _play(home, inventory, [facts, defaults, shown], "--limit", ",".join(names))
+    done = _play(home, inventory, [facts, defaults, shown], "--limit", ",".join(names), *extra)
     assert done.returncode == 0, done.stdout
     return {name: tomllib.loads((home / f"{name}.toml").read_text(encoding="utf-8")) for name in names}
 

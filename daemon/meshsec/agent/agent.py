@@ -18,14 +18,14 @@ from meshsec.adapters.files import gateway_store
 from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.ike import client
 from meshsec.adapters.kernel import netlink, xfrm
-from meshsec.adapters.sockets.control import VIEW_GROUP, ControlServer
+from meshsec.adapters.sockets.control import VIEW_GROUP, ControlServer, publisher
 from meshsec.adapters.sockets.listeners import Keeper
 from meshsec.adapters.sockets.notify import Notifier, watchdog_interval
 from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.requests import Requests
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.driver import Driver
-from meshsec.agent.sides import access, bench, leftovers
+from meshsec.agent.sides import access, bench, leftovers, levels
 from meshsec.agent.sides.access import AccessSide
 from meshsec.agent.sides.clear_port import ClearPort
 from meshsec.agent.sides.configuration import ConfigurationFile
@@ -73,16 +73,6 @@ LINGER = 10.0
 """Seconds that an ended key's address stays; charon repeats unconfirmed messages for about as long."""
 
 _log = logging.getLogger(__name__)
-
-
-def _publisher(*servers: ControlServer) -> Callable[[Mapping[str, object]], None]:
-    """Return a function that sends an event to the watching clients of all servers."""
-
-    def publish(event: Mapping[str, object]) -> None:
-        for server in servers:
-            server.publish(event)
-
-    return publish
 
 
 def _namer(here: NamesSide, peers: ServicesSide) -> Callable[[tuple[ClientName, ...]], None]:
@@ -157,6 +147,9 @@ class Agent:
             serves=bool(settings.access.networks),
         )
         self.positions = PositionsSide(card.address, settings.position, engine.known, self.talk)
+        self.levels = levels.LevelsSide(
+            keys.path, engine.known, levels.Uses(self.driver.post, self.positions.own, self.twins.is_doubled)
+        )
         self.access = AccessSide(
             settings.access,
             settings.paths,
@@ -173,14 +166,16 @@ class Agent:
         )
         self.gateway_watch = GatewayWatch(engine.known, card.address, self.driver.post)
         self.modes = ModeChoice(Path(settings.paths.modes), self.driver.post)
-        in_kernel = self.driver.rules_in_force, self.kernel.beside_rules
-        self.bench = bench.BenchSide(engine.known, bench.Uses(self.driver.post, *in_kernel, self._spawn, self.modes))
+        self.bench = bench.BenchSide(
+            engine.known,
+            bench.Uses(self.driver.post, self.driver.rules_in_force, self.kernel.beside_rules, self._spawn, self.modes),
+        )
         self.configuration = ConfigurationFile(start.config, settings)
         self._page = PageRequests(self._answer, asyncio.get_running_loop().time, lambda: self._keeper.places)
         self._keeper = Keeper(Path(settings.paths.page_socket), self._page.end_all)
         self._control = ControlServer(Path(settings.paths.control_socket), self._answer)
         self._view = ControlServer(Path(settings.paths.view_socket), self._page.answer, VIEW_GROUP)
-        self._publish = _publisher(self._control, self._view)
+        self._publish = publisher(self._control, self._view)
         self.scheduling = self._make_scheduling(settings)
         self._sides: Mapping[Side, Callable[[Any], Awaitable[Cause | None]]] = {
             Side.KERNEL: self.kernel.apply_rules,
@@ -211,6 +206,7 @@ class Agent:
                 self.talk,
                 self.services,
                 self.positions,
+                self.levels,
                 self.islands,
                 self.modes,
                 self.bench,
@@ -246,6 +242,7 @@ class Agent:
                     *await self.networks.found(),
                 )
                 self.driver.learn(await self.modes.load())
+                self.driver.learn(await self.levels.load())
                 await self.names.load()
                 await self.trust.reload()
                 for event in found:  # in one turn with the peers, so that the first rules contain both
@@ -277,6 +274,7 @@ class Agent:
         yield self.access.run()
         yield self.talk.run()
         yield self.positions.run()
+        yield self.levels.run()
         yield self.services.client_names.run()
         if self.access.enabled:
             yield self.offered.run()

@@ -12,7 +12,7 @@ from meshsec.cli.app import App
 from meshsec.core.channels.desired import connection_spec, initiates
 from meshsec.core.config.settings import EspChoice
 from meshsec.core.formats import libreswan
-from meshsec.core.policy import bypass
+from meshsec.core.policy import bypass, levels
 from meshsec.core.trust.pair_secret import pair_secret
 from meshsec.core.values.model import EspBackend, Peer
 
@@ -34,7 +34,9 @@ def export(app: App, into: Path | None) -> None:
     if app.settings.ike.esp is EspChoice.LIBIPSEC:
         raise click.ClickException(f'{app.config}: ike.esp is "libipsec"; libreswan has ESP in the kernel alone')
     peers = _peers(app)
-    exceptions = [f"left out: {one}" for one in bypass.left_out(app.settings.policy.bypass)]
+    policy = app.settings.policy
+    left_out = (*bypass.left_out(policy.bypass), *levels.left_out(policy.levels))
+    exceptions = [f"left out: {one}" for one in left_out]
     try:
         exported = libreswan.render(
             {

@@ -10,7 +10,7 @@ from meshsec.adapters.kernel import processor
 from meshsec.cli.app import App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json, print_table
-from meshsec.core.explain import policy_view
+from meshsec.core.explain import levels_view, policy_view
 from meshsec.core.formats import toml
 from meshsec.core.policy.capability import Algorithms
 from meshsec.core.policy.policy import DEFAULT, Policy
@@ -91,6 +91,8 @@ def explain(app: App, name: str | None, as_json: bool) -> None:
             lacking = ", ".join(one.lacks)
             click.echo(f"     this node: {f'cannot: {lacking} is not there' if lacking else 'can'}")
         click.echo(f"     libreswan: {one.libreswan or f'cannot: {one.why_not}'}")
+    for line in levels_view.policy_lines(found):
+        click.echo(line)
     for exception in found.bypass:
         click.echo(f"In the clear: {exception} ({exception.reason})")
     if (aes := processor.has_aes()) is not None:

@@ -13,7 +13,7 @@ from meshsec.cli.app import App
 from meshsec.core.channels.desired import connection_spec, initiates
 from meshsec.core.formats import swanctl
 from meshsec.core.formats.swanctl import Pair
-from meshsec.core.policy import bypass
+from meshsec.core.policy import bypass, levels
 from meshsec.core.policy.capability import OF_DEBIAN, left_out, possible
 from meshsec.core.trust.pair_secret import pair_secret
 from meshsec.core.values.model import Authentication, ConnectionSpec, EspBackend, Peer
@@ -53,7 +53,7 @@ def export(app: App, backend: EspBackend, into: Path | None, by_secret: Collecti
     policy = app.settings.policy
     for one in left_out(policy.ike_proposals, policy.esp_proposals, OF_DEBIAN):
         click.echo(f"left out: {one} in Debian's strongSwan", err=True)
-    exceptions = [f"left out: {one}" for one in bypass.left_out(policy.bypass)]
+    exceptions = [f"left out: {one}" for one in (*bypass.left_out(policy.bypass), *levels.left_out(policy.levels))]
     for exception in exceptions:
         click.echo(exception, err=True)
     conf = swanctl.render(pairs, "\n".join([_COMMENT, *exceptions]))

@@ -47,6 +47,8 @@ def status(app: App, verbose: bool, as_json: bool) -> None:
         print_json(view)
     else:
         _print_node(view)
+        if verbose and view["levels"]:
+            _print_levels(view["levels"])
         _print_peers(view["peers"], verbose=verbose)
     if is_degraded(view):
         sys.exit(DEGRADED)
@@ -152,6 +154,14 @@ def _print_node(view: Mapping[str, Any]) -> None:
         print_prose(f"Problem: {problem}", "red")
 
 
+def _print_levels(levels: Mapping[str, Any]) -> None:
+    threat = f"high ({levels['threat']})" if levels["threat"] else "normal"
+    print_prose(f"Levels of authentication, never below {levels['floor']}; threat: {threat}")
+    for one in levels["levels"]:
+        took = f"{one['recent_ms']:.1f} ms, {one['samples']} set-ups" if one["samples"] else "no set-up yet"
+        print_prose(f"  {one['name']} ({took}): {one['asks']}")
+
+
 def _bench(one: Mapping[str, Any]) -> str:
     """Say that a benchmark runs, and what is open in the clear meanwhile."""
     opened = one["open"]
@@ -211,7 +221,8 @@ def _print_peers(peers: list[Mapping[str, Any]], *, verbose: bool) -> None:
     if not peers:
         click.echo("No peers. `meshsec peer add NAME CARD` trusts one.")
         return
-    columns, names = _VERBOSE_COLUMNS if verbose else _COLUMNS, _names(peers)
+    with_levels = ("LEVEL",) if any(peer["level"] for peer in peers) else ()
+    columns, names = (*_VERBOSE_COLUMNS, *with_levels) if verbose else _COLUMNS, _names(peers)
     rows = (_peer_row(peer, names) for peer in peers)
     print_table(columns, ([row[column] for column in columns] for row in rows), breakable=("NAME", "VIA"))
     for peer in peers:
@@ -244,7 +255,14 @@ def _peer_row(peer: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> 
         "SA AGE": duration(peer["sa_age"]),
         "SET-UP": _setup(peer["setup_ms"]),
         "READY IN": _milliseconds(peer["route_to_protected_ms"]),
+        "LEVEL": peer["level"] and _level(peer["level"]),
     }
+
+
+def _level(level: Mapping[str, Any]) -> str:
+    """Return the level of the SA, and the one that is asked for if that is another."""
+    in_force, chosen = level["in_force"] or "none", level["chosen"]
+    return in_force if in_force == chosen else f"{in_force}, asked: {chosen}"
 
 
 def _quiet(peer: Mapping[str, Any]) -> str:

@@ -40,6 +40,7 @@ from meshsec.core.radio.steps import (
     Step,
     StopSupplicant,
 )
+from meshsec.radio.rts import UNSUPPORTED, MeasuredThreshold
 
 _STEP_SECONDS = 10.0
 _JOIN_SECONDS = 60.0
@@ -72,6 +73,8 @@ class Keeper:
     ) -> None:
         self._name = interface
         self._wish = wish
+        self._directory = directory
+        self._rts = MeasuredThreshold(interface, wish, directory)
         self._beacon_interval = beacon_interval
         self._changed = asyncio.Event()
         self._supplicant = Supplicant(interface, directory, self._changed.set)
@@ -117,11 +120,13 @@ class Keeper:
                 if stack is None:
                     raise JoinError("there is no wireless stack")
                 done: list[Step] = []
+                self._rts = MeasuredThreshold(self._name, self._wish, self._directory)
                 try:
                     await self._join(stack, before, done)
                     lost = await self._watch(stack, before.phy)
                     self._tell(logging.WARNING, f"lost the mesh: {lost}")
                 finally:
+                    self._rts.end()
                     await self._undo(stack, before, done)
         except OSError as error:  # from reading: there is nothing to undo
             raise JoinError(f"{self._name}: {error}{plan.hint(error.errno, Observed(self._name))}") from error
@@ -158,7 +163,8 @@ class Keeper:
                 what = str(step)
                 _log.info("%s: %s", self._name, what)
                 done.append(step)
-                await self._carry_out(stack, before, step)
+                if not await self._carried_out(stack, before, step):
+                    done.remove(step)
             what = "read back"
             seen = await radios.observe(stack, self._name)
         except _FAILURES as error:
@@ -183,11 +189,14 @@ class Keeper:
         self._notifier.ready()
         while True:
             self._notifier.alive()
-            await self._something(min(watchdog_interval() or _LOOK_SECONDS, _LOOK_SECONDS))
+            await self._something(min(watchdog_interval() or _LOOK_SECONDS, _LOOK_SECONDS, self._rts.wait))
             if ended := self._supplicant.ended:
                 return ended
-            if amiss := plan.differences(wish, await radios.observe(stack, self._name, phy)):
+            seen = await radios.observe(stack, self._name, phy)
+            if amiss := plan.differences(wish, seen):
                 return "; ".join(amiss)
+            if seen.interface and seen.phy:
+                await self._rts.turn(stack, seen.interface.index, seen.phy.index)
 
     async def _undo(self, stack: Nl80211, before: Observed, done: Sequence[Step]) -> None:
         """Undo as much as possible: each step is tried, even after others fail."""
@@ -197,6 +206,17 @@ class Keeper:
             except _FAILURES as error:
                 gone = isinstance(error, OSError) and error.errno == errno.ENODEV
                 _log.log(logging.INFO if gone else logging.WARNING, "undo: %s: %s", step, error)
+
+    async def _carried_out(self, stack: Nl80211, before: Observed, step: Step) -> bool:
+        """Do one step; return False for one that the driver does not support and the mesh does not need."""
+        try:
+            await self._carry_out(stack, before, step)
+        except OSError as error:
+            if not isinstance(step, SetRtsThreshold) or error.errno not in UNSUPPORTED:
+                raise
+            self._rts.refused(error)
+            return False
+        return True
 
     async def _carry_out(self, stack: Nl80211, before: Observed, step: Step) -> None:
         if isinstance(step, StartSupplicant):

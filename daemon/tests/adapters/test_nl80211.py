@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from meshsec.adapters.radio.nl80211 import decode_interface, decode_phy, message
+from meshsec.adapters.radio.nl80211 import decode_interface, decode_phy, decode_station, message
 from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Combination, Interface, Limit
+from meshsec.core.radio.rts_evidence import Station
 
 VECTORS = Path(__file__).parents[3] / "tests" / "vectors" / "wiphy"
 
@@ -109,3 +110,29 @@ def test_combinations_of_a_driver_are_decoded_with_all_their_limits() -> None:
 
 def test_a_driver_without_combinations_has_one_interface_at_a_time() -> None:
     assert decode_phy([wiphy()]).combinations == ()
+
+
+def station(*counters: bytes) -> Any:
+    """Make the message of a station by hand: NL80211_CMD_NEW_STATION, its address and NL80211_ATTR_STA_INFO."""
+    body = (
+        struct.pack("=BBH", 19, 1, 0) + attribute(6, bytes.fromhex("020000000100")) + attribute(21, b"".join(counters))
+    )
+    one: Any = message(struct.pack("=IHHII", 16 + len(body), 0x1C, 2, 1, 0) + body)  # type: ignore[no-untyped-call]
+    one.decode()
+    return one
+
+
+def test_the_counters_of_a_station_are_decoded_by_the_numbers_of_nl80211() -> None:
+    rate = attribute(8, attribute(1, struct.pack("=H", 120)) + number(5, 65_540))
+    octets, airtime = attribute(24, struct.pack("=Q", 1 << 33)), attribute(39, struct.pack("=Q", 2_500_000))
+    counters = [number(10, 1000), number(11, 300), number(12, 4), number(3, 77)]
+    assert decode_station(station(*counters, octets, airtime, rate)) == (
+        "02:00:00:00:01:00",
+        Station(1000, 1 << 33, 300, 4, 2.5, 6554.0),
+    )
+
+
+def test_a_driver_that_counts_little_gives_zeros_and_no_airtime() -> None:
+    assert decode_station(station()) == ("02:00:00:00:01:00", Station())
+    only_short = station(number(3, 77), number(10, 1), attribute(8, attribute(1, struct.pack("=H", 55))))
+    assert decode_station(only_short)[1] == Station(1, 77, 0, 0, None, 5.5)

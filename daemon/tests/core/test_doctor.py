@@ -326,7 +326,23 @@ def test_a_radio_is_reported_with_its_neighbours_or_its_fault() -> None:
     assert (amiss.level, amiss.found) == (Level.WARN, "mesh0 was switched off by rfkill")
     assert amiss.fix.startswith("meshsec-radio --check mesh0")
     assert judged(None, good).level is Level.OK
+    asking = replace(good, phy=Phy(0, "phy0", frozenset({"mesh point"}), rts_threshold=500))
+    assert judged(wish, asking, (), "measured: off delivers 45 % less for its time on the air").found == (
+        "mesh point, 2412 MHz, regulatory domain DE, 0 neighbours, "
+        "RTS threshold 500 (measured: off delivers 45 % less for its time on the air)"
+    )
     assert judged(None, off).found == "the radio is switched off by software"
+
+
+def test_a_driver_with_which_no_rts_threshold_can_be_measured_is_named_with_its_fix() -> None:
+    def rts(reason: str) -> list[Check]:
+        facts = replace(SOUND, radios=[RadioFacts(None, Observed("mesh0"), (), reason)])
+        return [one for one in examine(facts) if one.name == "RTS of mesh0"]
+
+    (told,) = rts("not measured: the driver takes no RTS threshold (not supported)")
+    assert (told.level, "rts_threshold = 'off'" in told.fix) == (Level.WARN, True)
+    assert rts("measured: fewer than 10 % of the frames are repeated") == []
+    assert rts("") == []
 
 
 def access_point(*radios: Radio) -> Check:

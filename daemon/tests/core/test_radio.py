@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from meshsec.core.config.radio_settings import Mode, RadioSettings, Security
+from meshsec.core.config.radio_settings import Mode, RadioSettings, RtsThreshold, Security
 from meshsec.core.radio import plan
 from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Interface, MeshParameters, Observed, Phy
 from meshsec.core.radio.obstacles import obstacles, wants_country
@@ -290,6 +290,26 @@ def test_a_driver_that_sends_with_other_settings_is_reported_and_not_refused() -
     assert plan.remarks(structs.replace(OPEN, tx_power=20, rts_threshold=None), JOINED) == []
     told = plan.remarks(structs.replace(OPEN, tx_power=10, rts_threshold=500), JOINED)
     assert told == ["the driver sends with 20 dBm, not 10", "the RTS threshold is off, not 500"]
+    asking = replace(JOINED, phy=replace(PHY, rts_threshold=500))
+    assert plan.remarks(structs.replace(OPEN, rts_threshold=RtsThreshold.OFF), asking) == [
+        "the RTS threshold is 500, not off"
+    ]
+
+
+def test_a_measured_rts_threshold_begins_off_and_the_way_back_leads_to_the_drivers() -> None:
+    asking = replace(IDLE, phy=replace(PHY, rts_threshold=300))
+    for wish in RtsThreshold:
+        steps = plan.plan(structs.replace(OPEN, rts_threshold=wish), asking)
+        assert SetRtsThreshold(RTS_OFF) in steps
+        assert SetRtsThreshold(300) in plan.undo(steps, asking)
+    assert not any(isinstance(step, SetRtsThreshold) for step in plan.plan(OPEN, asking))
+
+
+def test_the_summary_names_an_rts_threshold_that_is_in_force_or_was_decided_on() -> None:
+    assert "RTS" not in plan.summary(JOINED, ())
+    assert plan.summary(replace(JOINED, phy=replace(PHY, rts_threshold=500)), ()).endswith("RTS threshold 500")
+    reason = "measured: fewer than 10 % of the frames are repeated"
+    assert plan.summary(JOINED, (), reason).endswith(f"RTS threshold off ({reason})")
 
 
 def test_error_numbers_are_explained() -> None:

@@ -179,6 +179,23 @@ def test_both_ends_keep_the_duplicate_that_the_initiating_end_began(initiator: b
     assert kept.unique_id == also.unique_id == ("3" if initiator else "4")
 
 
+def test_an_older_sa_carries_ipv4_until_its_successor_does_and_one_of_them_alone() -> None:
+    both = wanted_peer(4, Wish.OPEN, EspBackend.KERNEL)
+    olds = tuple(ike_sa("n4", f"old{i}", children=("mesh", "mesh4"), spi=f"{i}") for i in range(3))
+    half, whole = ike_sa("n4", "new", children=("mesh",)), ike_sa("n4", "new", children=("mesh", "mesh4"))
+
+    def closed(*sas: IkeSa) -> list[str]:
+        seen = {sa.unique_id: 100.0 if sa.unique_id == "new" else 0.0 for sa in sas}
+        observed = ObservedPeer(loaded=True, connection=both.connection, ike_sas=sas, seen=seen)
+        actions = reconcile_peer("n4", both, observed, TIMEOUT)
+        assert [one.children for one in actions if isinstance(one, Initiate)] == ([("mesh4",)] if half in sas else [])
+        return [one.unique_id for one in actions if isinstance(one, Terminate)]
+
+    assert closed(olds[0], half) == []
+    assert closed(olds[0], whole) == ["old0"]
+    assert closed(*olds, half) == ["old1", "old2"]
+
+
 def test_both_ends_keep_the_same_of_two_sas_without_ike_spis() -> None:
     """libreswan reports no IKE SPIs; an inbound SPI here is an outbound one there."""
     spis = {"1": ("c7", "c3"), "2": ("c9", "c1")}

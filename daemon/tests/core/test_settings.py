@@ -138,7 +138,10 @@ def test_without_radio_there_is_none_and_an_interface_may_differ_from_it() -> No
         ("mcast_rate", 5.5),
         ("tx_power", 0),
         ("rssi_threshold", -100),
+        ("rts_threshold", 0),
         ("rts_threshold", 2347),
+        ("rts_threshold", "measured"),
+        ("rts_threshold", "off"),
     ],
 )
 def test_a_radio_value_that_is_allowed_reaches_its_field(key: str, value: object) -> None:
@@ -165,6 +168,10 @@ def test_a_radio_value_that_is_allowed_reaches_its_field(key: str, value: object
         ("tx_power", 37),
         ("rssi_threshold", 0),
         ("rts_threshold", 2348),
+        ("rts_threshold", -1),
+        ("rts_threshold", True),
+        ("rts_threshold", "auto"),
+        ("rts_threshold", 500.5),
         ("password", "in the clear"),
         ("interfaces", {"mesh1": {"frequency": "2412"}}),
         ("interfaces", {"mesh 1": {}}),

@@ -37,6 +37,8 @@ class SaState:
     children: tuple[ChildState, ...]
     remote_host: str = ""
     """The address to which charon sends."""
+    second_secret: bool = False
+    """Whether a post-quantum preshared key is mixed into its keys (RFC 8784)."""
 
     @property
     def installed(self) -> tuple[ChildState, ...]:
@@ -144,6 +146,7 @@ def _ike_sas(entry: Mapping[str, Mapping[str, Any]]) -> Iterator[SaState]:
             spis=(sa["initiator-spi"].decode(), sa["responder-spi"].decode()),
             children=tuple(_child(child) for child in sa.get("child-sas", {}).values()),
             remote_host=sa.get("remote-host", b"").decode(),
+            second_secret=sa.get("ppk") == b"yes",
         )
 
 

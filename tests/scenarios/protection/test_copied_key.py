@@ -7,8 +7,13 @@ from meshsec.core.explain.copied_keys import FIX
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node.node import Node
+from tests.lab.node.options import Options, PolicyValue
 
 WITHIN = 60.0
+LEVELS: list[dict[str, str | int]] = [{"name": "alarmed", "ike_rekey_time": 3600}, {"name": "card"}]
+ALARMED: list[dict[str, str | int]] = [{"level": "alarmed", "threat": True}]
+AT_THREAT: dict[str, PolicyValue] = {"levels": LEVELS, "level_rules": ALARMED}
+"""A copied key raises the threat, and with it the level of authentication (ADR 0091)."""
 
 
 def copied(node: Node) -> dict[str, str]:
@@ -25,7 +30,7 @@ def problems(node: Node, words: str) -> list[str]:
 def test_a_peer_of_two_nodes_with_one_key_says_so() -> None:
     """The disk of a is copied to d, which is further away from b, and to e beside b. First a starts again."""
     with Lab("copied-key", [*line(names(4)), ("b", "e")]) as lab:
-        lab.set_up()
+        lab.set_up({"b": Options(policy=AT_THREAT)})
         a, b, d, e = lab["a"], lab["b"], lab["d"], lab["e"]
         for copy in (d, e):
             shutil.copytree(a.var, copy.var, dirs_exist_ok=True)
@@ -44,6 +49,8 @@ def test_a_peer_of_two_nodes_with_one_key_says_so() -> None:
         lab.start(nodes=[d])
         b.wait_for("status names the peer", lambda: problems(b, "two nodes have the key of a"), WITHIN)
         a.wait_for("so does a itself", lambda: problems(a, "another node has this node's key"), WITHIN)
+        b.wait_for("the threat is high", lambda: "the key of a" in (b.control.ask("threat")["why"] or ""), WITHIN)
+        assert b.control.peer("a")["level"]["chosen"] == "alarmed"
         assert set(copied(b).values()) == set(copied(a).values()) == {FIX}
         lab.start(nodes=[e])
         e.wait_for("e, whom b does not take for a neighbour, too", lambda: problems(e, "a copy of this node's"), WITHIN)

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from meshsec.adapters.files import config_file
+from meshsec.adapters.files import config_file, rts_note
 from meshsec.adapters.radio import nl80211
 from meshsec.agent.sides import radios
-from meshsec.core.radio.observed import Observed, Phy
+from meshsec.core.radio.observed import RTS_OFF, Observed, Phy
 from meshsec.radio import main
 from meshsec.radio.keeper import JoinError, Keeper
 from tests.lab.basics.shell import run
@@ -124,6 +124,39 @@ def test_an_open_mesh_is_joined_joined_again_and_left(pair: tuple[str, str], sta
 
         assert one.stop() == 0
         assert (kind(first), is_up(first)) == ("type managed", False)
+
+
+@pytest.mark.parametrize(
+    ("wish", "joined", "said"),
+    [("measured", RTS_OFF, "measured: too few frames to judge\n"), ("off", RTS_OFF, ""), (700, 700, "")],
+)
+def test_an_rts_threshold_is_set_for_the_membership_and_then_the_former_one_again(
+    pair: tuple[str, str], started: Callable[..., Program], wish: object, joined: int, said: str
+) -> None:
+    first, _ = pair
+    run(["iw", "phy", "msr7", "set", "rts", "300"])
+    assert threshold(first) == 300
+    with Ticks() as ticks:
+        one = started(first, {**OPEN, "rts_threshold": wish})
+        one.wait_ready()
+        assert threshold(first) == joined
+        note = one.directory / rts_note.NAME
+        wait_until("what is said", lambda: (note.read_text() if note.exists() else "") == said, [ticks], SECONDS)
+        assert one.stop() == 0
+    assert not note.exists()
+    assert threshold(first) == 300
+
+
+def threshold(interface: str) -> int:
+    """Return the RTS threshold of an interface's radio, as the kernel has it."""
+
+    async def read() -> int:
+        async with nl80211.opened() as stack:
+            assert stack
+            _, phy = await radios.interface(stack, interface)
+            return (await stack.phy(phy)).rts_threshold
+
+    return asyncio.run(read())
 
 
 def test_a_mesh_with_a_password_is_joined_by_wpa_supplicant_which_never_outlives_us(

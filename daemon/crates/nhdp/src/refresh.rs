@@ -66,10 +66,15 @@ impl Refresh {
         Some(Piece { octets, pieces })
     }
 
-    /// Returns when an address was last announced with these TLVs.
+    /// Returns when an address was last announced with these TLVs. Timestamps change with each HELLO, and do not count.
     fn announced_at(&self, entry: &AddressEntry) -> Option<Time> {
         let (tlvs, at) = self.announced.get(&entry.prefix.addr)?;
-        (*tlvs == entry.tlvs).then_some(*at)
+        let lasting = |tlv: &&Tlv| tlv.typ != address_tlv::TIMESTAMP;
+        let (old, new) = (
+            tlvs.iter().filter(lasting),
+            entry.tlvs.iter().filter(lasting),
+        );
+        old.eq(new).then_some(*at)
     }
 
     fn record(&mut self, now: Time, neighbours: &[AddressEntry], announced: usize) {

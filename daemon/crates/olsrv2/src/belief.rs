@@ -8,7 +8,9 @@ use nhdp::NeighbourId;
 use rfc5444::Metric;
 
 use crate::extension::{symmetric_links, Neighbours};
-use crate::topology::Topology;
+use crate::signatures::{is_recent, Quote};
+use crate::speakers::Speakers;
+use crate::topology::{Node, Topology};
 use crate::word::Word;
 
 /// Largest validity of a message in intervals of its sender. The HELLOs of olsrd2 ask for 10.
@@ -35,8 +37,10 @@ pub(crate) fn bounded(
 struct Witness {
     /// Its own addresses.
     addresses: BTreeSet<IpAddr>,
-    /// The addresses of its symmetric neighbours, with N2_in_metric.
-    hears: BTreeMap<IpAddr, Option<Metric>>,
+    /// The addresses of its symmetric neighbours, with N2_in_metric and what it quotes of their counters.
+    hears: BTreeMap<IpAddr, (Option<Metric>, Option<Quote>)>,
+    /// Whether its last HELLO was signed.
+    signed: bool,
 }
 
 /// What the far ends of links report about them.
@@ -45,10 +49,11 @@ pub(crate) struct Witnesses<'a> {
     /// By originator.
     neighbours: BTreeMap<IpAddr, Witness>,
     topology: &'a Topology,
+    speakers: &'a Speakers,
 }
 
 impl<'a> Witnesses<'a> {
-    pub(crate) fn new(nhdp: &Neighbours, topology: &'a Topology) -> Self {
+    pub(crate) fn new(nhdp: &Neighbours, topology: &'a Topology, speakers: &'a Speakers) -> Self {
         let neighbours = nhdp.neighbours().filter_map(|(id, neighbour)| {
             let originator = neighbour.ext.originator.filter(|_| neighbour.symmetric)?;
             let addresses = neighbour.addresses.clone();
@@ -57,13 +62,43 @@ impl<'a> Witnesses<'a> {
                 Witness {
                     addresses,
                     hears: hears(nhdp, id),
+                    signed: neighbour.ext.signed,
                 },
             ))
         });
         Self {
             neighbours: neighbours.collect(),
             topology,
+            speakers,
         }
+    }
+
+    /// Returns whether both ends of a link have signed it, and `to` has heard `from` lately: it quotes a counter that
+    /// is not below the floor of `from`. So nobody draws a link to another router, and a link that `to` signed long ago
+    /// counts no more.
+    pub(crate) fn is_confirmed(&self, from: IpAddr, to: IpAddr) -> bool {
+        let floor = self.speakers.floor(from).filter(|_| self.is_signed(from));
+        floor.is_some_and(|floor| self.quotes(from, to).any(|quote| is_recent(quote, floor)))
+    }
+
+    /// Returns whether `to` has signed that it hears `from`, lately or not.
+    pub(crate) fn is_signed_by(&self, from: IpAddr, to: IpAddr) -> bool {
+        self.is_signed(to) && matches!(self.word(from, to), Word::Confirmed(_))
+    }
+
+    fn is_signed(&self, originator: IpAddr) -> bool {
+        let neighbour = self.neighbours.get(&originator);
+        neighbour.is_some_and(|witness| witness.signed)
+            || self.topology.node(originator).is_some_and(Node::is_signed)
+    }
+
+    /// Returns what `to` has signed about the counter of `from`: as a neighbour in HELLOs, and in TCs.
+    fn quotes(&self, from: IpAddr, to: IpAddr) -> impl Iterator<Item = Quote> + '_ {
+        let witness = self.neighbours.get(&to).filter(|witness| witness.signed);
+        let hello = witness.and_then(|witness| witness.hears.get(&from)?.1);
+        let node = self.topology.node(to).filter(|node| node.is_signed());
+        let tc = node.and_then(|node| node.quote(from));
+        hello.into_iter().chain(tc)
     }
 
     /// Returns whether an address is known as the originator of some router.
@@ -93,15 +128,15 @@ impl<'a> Witnesses<'a> {
         let others = self.neighbours.get(&from).map(|from| from.addresses.iter());
         let mut names = [&from].into_iter().chain(others.into_iter().flatten());
         let heard = names.find_map(|name| witness.hears.get(name));
-        heard.map_or(Word::Denied, |metric| Word::Confirmed(*metric))
+        heard.map_or(Word::Denied, |(metric, _)| Word::Confirmed(*metric))
     }
 }
 
-/// Returns the addresses of a neighbour's symmetric neighbours, with N2_in_metric.
-fn hears(nhdp: &Neighbours, id: NeighbourId) -> BTreeMap<IpAddr, Option<Metric>> {
+/// Returns the addresses of a neighbour's symmetric neighbours, with N2_in_metric and what it quotes.
+fn hears(nhdp: &Neighbours, id: NeighbourId) -> BTreeMap<IpAddr, (Option<Metric>, Option<Quote>)> {
     let two_hops = symmetric_links(nhdp, id).flat_map(|link| &link.two_hops);
     two_hops
-        .map(|(address, two_hop)| (*address, two_hop.ext.metric_in))
+        .map(|(address, two_hop)| (*address, (two_hop.ext.metric_in, two_hop.ext.quote)))
         .collect()
 }
 

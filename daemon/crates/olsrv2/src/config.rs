@@ -8,6 +8,7 @@ use nhdp::Family;
 use rfc5444::{iana, Metric, Prefix};
 
 use crate::accept::Accept;
+use crate::signatures::Signatures;
 
 /// The configuration of a router. `Config::default()` has no originator and so runs no family.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Config {
     pub timing: Timing,
     /// Which destinations are routed to.
     pub accept: Accept,
+    /// How messages without a valid signature are treated.
+    pub signatures: Signatures,
     /// Bounds against spoofed topology.
     pub limits: Limits,
     /// The longest RFC 5444 packet in octets, at least 256. One message that exceeds it travels alone.
@@ -132,6 +135,7 @@ impl Default for Config {
             advertise_all: true,
             timing: Timing::default(),
             accept: Accept::default(),
+            signatures: Signatures::default(),
             limits: Limits::default(),
             packet_size: 1280 - 48,
             first_sequence_number: None,

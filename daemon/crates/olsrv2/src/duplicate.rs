@@ -77,8 +77,9 @@ impl DuplicateSet {
     }
 
     /// Returns whether a message is in the processed set.
-    pub(crate) fn is_processed(&self, key: &MessageKey) -> bool {
-        self.seen.get(key).is_some_and(|seen| seen.processed)
+    pub(crate) fn is_processed(&self, now: Time, key: &MessageKey) -> bool {
+        let seen = self.seen.get(key).filter(|seen| seen.expires > now);
+        seen.is_some_and(|seen| seen.processed)
     }
 
     fn expire(&mut self, now: Time) {

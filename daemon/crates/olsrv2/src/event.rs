@@ -122,6 +122,14 @@ pub struct Counters {
     pub stale: u64,
     /// Messages, and claims in messages, that speak for somebody else and are not believed.
     pub disbelieved: u64,
+    /// Messages whose signature is false, missing where its originator signs, or of another key.
+    pub forged: u64,
+    /// Messages without a signature, where signatures are required.
+    pub not_signed: u64,
+    /// Messages whose counter was taken in already, or is too old.
+    pub replayed: u64,
+    /// Signatures verified, true or false.
+    pub verified: u64,
     /// Messages dropped because their source exceeded its rate.
     pub rate_limited: u64,
     /// Entries that were not stored, or gave way to others, because a set was full.

@@ -5,6 +5,8 @@ use core::net::IpAddr;
 use nhdp::{Extension, Link, Neighbour, NeighbourId, Neighbourhood};
 use rfc5444::Metric;
 
+use crate::signatures::Quote;
+
 /// The tuples as OLSRv2 extends them.
 #[derive(Debug)]
 pub(crate) struct Olsr;
@@ -32,6 +34,8 @@ pub(crate) struct LinkExt {
     pub flooding_mpr: bool,
     /// The neighbour's hardware address, from olsrd2's private TLV.
     pub mac: Option<[u8; 6]>,
+    /// The counter of the last HELLO, if it was signed.
+    pub counter: Option<u64>,
 }
 
 /// A 2-hop tuple's part (RFC 7181, section 8.2).
@@ -41,6 +45,8 @@ pub(crate) struct TwoHopExt {
     pub metric_in: Option<Metric>,
     /// N2_out_metric.
     pub metric_out: Option<Metric>,
+    /// What the neighbour quotes of the 2-hop neighbour's counter.
+    pub quote: Option<Quote>,
 }
 
 /// A neighbour tuple's part (RFC 7181, section 9).
@@ -58,6 +64,8 @@ pub(crate) struct NeighbourExt {
     pub routing_mpr: bool,
     /// N_mpr_selector.
     pub selector: bool,
+    /// Whether its last HELLO was signed.
+    pub signed: bool,
 }
 
 /// The metrics of a neighbour: N_in_metric and N_out_metric, the least of its symmetric links.
@@ -91,6 +99,12 @@ pub(crate) fn neighbour_metrics(
             .filter_map(|link| link_metric_out(link, default))
             .min(),
     }
+}
+
+/// The highest counter of a neighbour's HELLOs, if it signs.
+pub(crate) fn newest_counter(nhdp: &Neighbours, id: NeighbourId) -> Option<u64> {
+    let links = symmetric_links(nhdp, id);
+    links.filter_map(|link| link.ext.counter).max()
 }
 
 /// The symmetric links of a neighbour.

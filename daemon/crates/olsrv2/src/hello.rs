@@ -12,6 +12,8 @@ use rfc5444::{AddressEntry, Message, Metric, Tlv};
 
 use crate::config::Config;
 use crate::extension::{link_metric_in, neighbour_metrics, Neighbours, OlsrLink};
+use crate::quote::{quote_tlv, quoted, read_quote};
+use crate::signatures::{is_recent, Proof, Quote};
 
 /// olsrd2's private message TLV with the IPv4 originator of the sender of an IPv6 HELLO.
 const IPV4_ORIGINATOR_TLV: u8 = 226;
@@ -28,6 +30,8 @@ pub(crate) struct HelloInfo {
     /// WILL_FLOODING and WILL_ROUTING; `None` comes from a router without OLSRv2.
     willingness: Option<(u8, u8)>,
     addresses: BTreeMap<IpAddr, AddressInfo>,
+    /// What its verified signature says.
+    proof: Option<Proof>,
 }
 
 /// What a HELLO says of one address.
@@ -38,6 +42,8 @@ struct AddressInfo {
     in_neighbour: Option<Metric>,
     out_neighbour: Option<Metric>,
     mpr: u8,
+    /// The low half of the counter that the sender has heard last from this neighbour.
+    quote: Option<Quote>,
 }
 
 /// Why OLSRv2 discards a HELLO that NHDP would process (RFC 7181, section 15.3.1). All are the sender's fault.
@@ -63,6 +69,7 @@ impl HelloInfo {
         message: &Message,
         hello: &Hello,
         source: IpAddr,
+        proof: Option<Proof>,
     ) -> Result<Self, HelloFault> {
         let info = Self {
             originator: read_originator(hello, source),
@@ -72,6 +79,7 @@ impl HelloInfo {
                 .and_then(|tlv| tlv.value[..].try_into().ok()),
             willingness: read_willingness(message)?,
             addresses: read_addresses(message, hello)?,
+            proof,
         };
         for neighbour in &hello.neighbours {
             if info.originator == Some(neighbour.address) {
@@ -96,6 +104,20 @@ impl HelloInfo {
                 .map_err(|()| HelloFault::Metrics(*address))?;
         }
         Ok(metric.filter(|_| self.is_usable()))
+    }
+
+    /// Returns whether the sender proves that it has heard this router lately: it quotes a counter that is not below
+    /// `floor`. A replayed HELLO cannot.
+    pub(crate) fn has_heard(&self, own: &BTreeSet<IpAddr>, floor: u64) -> bool {
+        let mut quotes = own
+            .iter()
+            .filter_map(|address| self.addresses.get(address)?.quote);
+        quotes.any(|quote| is_recent(quote, floor))
+    }
+
+    /// Returns whether its sender has signed it.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.proof.is_some()
     }
 
     /// Updates the tuples that the HELLO concerns (RFC 7181, section 15.3.2).
@@ -140,6 +162,7 @@ impl HelloInfo {
         let Some(link) = nhdp.link_mut(id) else {
             return false;
         };
+        link.ext.counter = self.proof.map(|proof| proof.counter);
         let mut changed = replace(&mut link.ext.mac, self.mac);
         if link.is_symmetric() {
             let metric_out = metric_out.or(link.ext.metric_out);
@@ -161,7 +184,8 @@ impl HelloInfo {
         let changed = replace(&mut ext.originator, self.originator)
             | replace(&mut ext.other_originator, self.other_originator)
             | replace(&mut ext.will_flooding, will_flooding)
-            | replace(&mut ext.will_routing, will_routing);
+            | replace(&mut ext.will_routing, will_routing)
+            | replace(&mut ext.signed, self.is_signed());
         changed | replace(&mut ext.selector, selector)
     }
 
@@ -186,6 +210,7 @@ impl HelloInfo {
             if let Some(info) = self.addresses.get(address) {
                 changed |= replace(&mut two_hop.ext.metric_in, info.in_neighbour);
                 changed |= replace(&mut two_hop.ext.metric_out, info.out_neighbour);
+                two_hop.ext.quote = info.quote;
             }
         }
         changed
@@ -214,6 +239,7 @@ pub(crate) fn decorate(
 ) {
     let mut metrics = Vec::new();
     let mut roles = 0;
+    entry.tlvs.extend(quote_tlv(quoted(nhdp, link, neighbour)));
     if let Some(link) = link.and_then(|id| nhdp.link(id)) {
         if link.status >= LinkStatus::Heard {
             metrics.push((
@@ -346,6 +372,7 @@ impl AddressInfo {
             entry,
             link_metric::OUTGOING_NEIGHBOR,
         )?;
+        self.quote = read_quote(entry).or(self.quote);
         let roles = entry.tlvs_of(address_tlv::MPR, 0);
         self.mpr |= roles.fold(0, |roles, tlv| roles | octet(&tlv.value, 0));
         Ok(())

@@ -3,6 +3,7 @@
 mod mprs;
 mod neighbours;
 mod origination;
+mod processing;
 mod routes;
 mod spoofing;
 mod timing;
@@ -13,23 +14,20 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use nhdp::{
-    Changes, Family, Hello, InterfaceId, LinkId, MessageTimer, NeighbourId, Refresh, Rejected, Time,
-};
-use rfc5444::{Metric, Prefix};
+use nhdp::{Changes, Family, InterfaceId, LinkId, MessageTimer, NeighbourId, Refresh, Time};
+use rfc5444::Metric;
 
-use crate::belief;
 use crate::config::{Config, HelloTiming};
 use crate::event::{Counters, Event};
-use crate::evict::{Gate, Standing};
+use crate::evict::Gate;
 use crate::extension::Neighbours;
-use crate::hello::HelloInfo;
 use crate::own_seqno::OwnNumbers;
 use crate::pause::{Paused, Spacing};
 use crate::rate::Bucket;
 use crate::routing::RoutingSet;
-use crate::tc::{Content, Tc};
-use crate::topology::{Outcome, Topology};
+use crate::speakers::Speakers;
+use crate::tc::Content;
+use crate::topology::Topology;
 use crate::view::{LinkView, NeighbourView};
 
 use origination::first_numbers;
@@ -50,6 +48,12 @@ pub(crate) struct Context<'a> {
     pub hello_timings: &'a BTreeMap<InterfaceId, HelloTiming>,
     /// The hardware addresses that HELLOs announce.
     pub hardware_addresses: &'a BTreeMap<InterfaceId, [u8; 6]>,
+    /// Who signs, with which floors.
+    pub speakers: &'a Speakers,
+    /// The lowest counter that this router has used lately.
+    pub own_floor: Option<u64>,
+    /// Whether this router signs its messages.
+    pub signing: bool,
     pub rng: &'a mut fastrand::Rng,
     pub counters: &'a mut Counters,
     pub events: &'a mut VecDeque<Event>,
@@ -200,85 +204,6 @@ impl Instance {
 
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = InterfaceId> + '_ {
         self.hellos.keys().copied()
-    }
-
-    /// Processes a HELLO (RFC 6130, section 12; RFC 7181, section 15.3).
-    pub(crate) fn process_hello(
-        &mut self,
-        ctx: &mut Context,
-        interface: InterfaceId,
-        source: IpAddr,
-        mut hello: Hello,
-        info: &HelloInfo,
-    ) {
-        if hello
-            .local_addresses()
-            .chain(info.originator)
-            .any(|address| self.owns(ctx.config, address))
-        {
-            return self.own_address_used(ctx, interface, source, info.originator);
-        }
-        if self.is_of_another(source, &hello, info.originator) {
-            ctx.counters.disbelieved += 1;
-            return;
-        }
-        ctx.counters.disbelieved += self.strip_foreign_originators(&mut hello, info.originator);
-        let longest = belief::HELLO_INTERVAL_MAX.max(ctx.hello_timing(interface).interval);
-        hello.validity = belief::bounded(hello.validity, hello.interval, longest);
-        let own = self.nhdp.interface_addresses(interface);
-        let Ok(metric_out) = info.metric_out(own) else {
-            ctx.counters.invalid += 1;
-            return;
-        };
-        if metric_out.is_none() {
-            // A link without L_out_metric must not be symmetric (RFC 7181, section 17.2).
-            hello.refuse_link(own);
-        }
-        self.nhdp_touched = true;
-        match self.nhdp.process(ctx.now, interface, source, &hello) {
-            Ok(link) => {
-                ctx.counters.hellos_received += 1;
-                self.dirty |= info.apply(ctx.now, &mut self.nhdp, link, metric_out);
-            }
-            Err(Rejected::OwnAddress(_)) => {
-                ctx.counters.invalid += 1;
-                ctx.counters.spoofed += 1;
-            }
-            Err(Rejected::UnknownInterface | Rejected::TooManyLinks) => {}
-        }
-    }
-
-    /// Processes a TC (RFC 7181, section 16.3).
-    pub(crate) fn process_tc(&mut self, ctx: &mut Context, mut tc: Tc, source: IpAddr) {
-        if !self.admits(ctx, &tc) {
-            ctx.counters.over_limit += 1;
-            return;
-        }
-        let longest = belief::TC_INTERVAL_MAX.max(ctx.config.timing.tc_interval);
-        tc.validity = belief::bounded(tc.validity, tc.interval, longest);
-        let first_hand = self.is_from(tc.originator, source, false);
-        match self
-            .topology
-            .process(ctx.now, &tc, source, first_hand, &ctx.config.limits)
-        {
-            Outcome::Processed => ctx.counters.tcs_received += 1,
-            Outcome::Stale => ctx.counters.stale += 1,
-            Outcome::Disbelieved => ctx.counters.disbelieved += 1,
-            Outcome::OverLimit => ctx.counters.over_limit += 1,
-        }
-    }
-
-    /// Makes space for a TC. Returns whether its originator may be in the topology.
-    fn admits(&mut self, ctx: &Context, tc: &Tc) -> bool {
-        let (nhdp, routes) = (&self.nhdp, &self.routes);
-        let standing = |originator: IpAddr| match routes.get(&Prefix::host(originator)) {
-            _ if nhdp.is_trusted(originator) => Standing::Trusted(originator),
-            Some(route) => Standing::Via(route.next_originator),
-            None => Standing::Orphan,
-        };
-        let limits = &ctx.config.limits;
-        self.gate
-            .admit(ctx.now, tc, &mut self.topology, limits, standing)
     }
 
     pub(crate) fn set_link_metric(

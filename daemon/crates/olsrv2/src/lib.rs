@@ -20,18 +20,24 @@ mod hello;
 mod instance;
 mod mpr;
 mod outbox;
+mod own_counters;
 mod own_seqno;
 mod pause;
+mod quote;
 mod rate;
 mod refusal;
 mod router;
 mod routing;
 mod seqnum;
+mod signatures;
+mod speakers;
 mod tc;
 mod tc_error;
+mod tier;
 mod topology;
 mod view;
 mod voice;
+mod window;
 mod word;
 
 pub use accept::{Accept, AcceptedNetwork};
@@ -41,7 +47,8 @@ pub use event::{Counters, Event, InterfaceEvent, Transmit};
 pub use nhdp::{Family, InterfaceId, LinkStatus, Time};
 pub use refusal::{Refusal, RefusalKind, RefusalSource};
 pub use rfc5444::{Metric, Prefix};
-pub use router::Router;
+pub use router::{Router, ToSign};
+pub use signatures::{Signatures, TrustedKey};
 pub use view::{
     AttachedView, EdgeView, InterfaceView, LinkView, NeighbourView, NodeView, RouteView, TwoHopView,
 };

@@ -105,12 +105,17 @@ impl Bucket {
         taken
     }
 
+    /// Returns whether there is a permission.
+    pub(crate) fn has(&self, now: Time) -> bool {
+        self.left > 0 || self.refill(now) > 0
+    }
+
     /// Returns when the next permission is available, if there is none now.
     pub(crate) fn next(&self) -> Time {
         self.filled + SECOND / self.per_second.max(1)
     }
 
-    fn used(&self, now: Time) -> u32 {
+    pub(crate) fn used(&self, now: Time) -> u32 {
         self.burst.saturating_sub(self.left + self.refill(now))
     }
 

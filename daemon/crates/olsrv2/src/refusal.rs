@@ -31,6 +31,12 @@ pub enum RefusalKind {
     /// It claims things about other routers that they deny, or that only they may say. A few are normal when packets
     /// are lost.
     Disbelieved,
+    /// Its signature is false, missing where its originator signs, or of another key.
+    Forged,
+    /// It has no signature, and signatures are required.
+    NotSigned,
+    /// It was sent before.
+    Replayed,
 }
 
 /// What was refused for one reason in the last one to two minutes.
@@ -61,12 +67,15 @@ pub struct RefusalSource {
 
 impl RefusalKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::OverLimit,
         Self::RateLimited,
         Self::Malformed,
         Self::Spoofed,
         Self::Disbelieved,
+        Self::Forged,
+        Self::NotSigned,
+        Self::Replayed,
     ];
 
     fn count(self, counters: &Counters) -> u64 {
@@ -76,6 +85,9 @@ impl RefusalKind {
             Self::Malformed => counters.malformed,
             Self::Spoofed => counters.spoofed,
             Self::Disbelieved => counters.disbelieved,
+            Self::Forged => counters.forged,
+            Self::NotSigned => counters.not_signed,
+            Self::Replayed => counters.replayed,
         }
     }
 }

@@ -4,6 +4,8 @@ mod attached;
 mod flooding;
 mod input;
 mod interfaces;
+mod judge;
+mod signing;
 mod views;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -18,10 +20,15 @@ use crate::duplicate::DuplicateSet;
 use crate::event::{Counters, Event, InterfaceEvent, Transmit};
 use crate::instance::{Context, Instance};
 use crate::outbox::Outbox;
+use crate::own_counters::OwnCounters;
 use crate::rate::RateLimiter;
 use crate::refusal::Refusals;
+use crate::speakers::Speakers;
 
 use interfaces::Interface;
+use judge::Failures;
+
+pub use signing::ToSign;
 
 /// Largest number of interfaces. The received sets have one bit for each.
 const MAX_INTERFACES: u32 = u64::BITS;
@@ -50,6 +57,13 @@ pub struct Router {
     limiter: RateLimiter,
     /// Addresses that keep their place when a set is full.
     trusted: BTreeSet<IpAddr>,
+    /// Originators that sign, and whose keys are known.
+    speakers: Speakers,
+    failures: Failures,
+    /// Whether own messages are signed, those that wait for it, and the counters that were used.
+    signing: bool,
+    to_sign: VecDeque<ToSign>,
+    own_counters: OwnCounters,
     refusals: Refusals,
     counters: Counters,
     transmits: VecDeque<Transmit>,
@@ -73,6 +87,11 @@ impl Router {
             duplicates: DuplicateSet::default(),
             limiter: RateLimiter::default(),
             trusted: BTreeSet::new(),
+            speakers: Speakers::default(),
+            failures: Failures::new(now),
+            signing: false,
+            to_sign: VecDeque::new(),
+            own_counters: OwnCounters::default(),
             refusals: Refusals::default(),
             counters: Counters::default(),
             transmits: VecDeque::new(),
@@ -248,6 +267,9 @@ impl Router {
             config: &self.config,
             hello_timings: &self.hello_timings,
             hardware_addresses: &self.hardware_addresses,
+            speakers: &self.speakers,
+            own_floor: self.own_counters.floor(),
+            signing: self.signing,
             rng: &mut self.rng,
             counters: &mut self.counters,
             events: &mut self.events,
@@ -329,13 +351,11 @@ impl Router {
                 let hello = instances[index].due_hello(&mut ctx, *id);
                 hello
                     .into_iter()
-                    .for_each(|hello| self.push(*id, family, hello, now, now));
+                    .for_each(|hello| self.publish(now, family, &[*id], hello));
             }
             let (instances, mut ctx) = self.parts(now);
             for tc in instances[index].due_tc(&mut ctx) {
-                interfaces
-                    .iter()
-                    .for_each(|id| self.push(*id, family, tc.clone(), now, now));
+                self.publish(now, family, &interfaces, tc);
             }
         }
     }

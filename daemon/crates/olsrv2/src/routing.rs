@@ -4,10 +4,10 @@
 //! 2-hop neighbours. Edges are the own links, the links that neighbours report and those that TCs advertise. Dijkstra's
 //! algorithm gives each vertex its path; routable addresses and attached networks hang on the vertex that advertises them.
 
-use alloc::collections::{BTreeMap, BinaryHeap};
-use alloc::vec;
+mod graph;
+
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::net::IpAddr;
 
 use nhdp::InterfaceId;
@@ -16,8 +16,11 @@ use rfc5444::{Metric, Prefix};
 use crate::accept::Accept;
 use crate::address::{is_destination, is_routable};
 use crate::belief::Witnesses;
+use crate::tier::Signed;
 use crate::topology::{Node, Topology};
 use crate::view::RouteView;
+
+use graph::{Graph, Path};
 
 pub(crate) type RoutingSet = BTreeMap<Prefix, RouteView>;
 
@@ -25,6 +28,8 @@ pub(crate) type RoutingSet = BTreeMap<Prefix, RouteView>;
 #[derive(Debug)]
 pub(crate) struct FirstHop {
     pub originator: IpAddr,
+    /// Whether its HELLOs are signed.
+    pub signed: bool,
     /// N_out_metric.
     pub metric: Metric,
     pub interface: InterfaceId,
@@ -43,47 +48,7 @@ pub(crate) struct Network<'a> {
     pub topology: &'a Topology,
     pub witnesses: &'a Witnesses<'a>,
     pub accept: &'a Accept,
-}
-
-/// The best known path to a vertex.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Path {
-    metric: u32,
-    hops: u8,
-    /// Index of the first hop.
-    first: usize,
-    /// The vertex before this one.
-    last: usize,
-}
-
-/// Vertices in the order of their addresses, with their outgoing edges.
-struct Graph {
-    vertices: Vec<IpAddr>,
-    edges: Vec<Vec<OutEdge>>,
-    /// Which vertices are known originators; the others are addresses of 2-hop neighbours.
-    originators: Vec<bool>,
-}
-
-/// Vertices to continue at, the nearest first: metric, hops and vertex.
-type Queue = BinaryHeap<Reverse<(u32, u8, usize)>>;
-
-/// An edge in the list of the vertex where it begins.
-#[derive(Clone, Copy, Debug)]
-struct OutEdge {
-    to: usize,
-    cost: u32,
-    denied: bool,
-}
-
-/// An edge of the graph.
-struct Edge {
-    from: IpAddr,
-    to: IpAddr,
-    metric: Metric,
-    /// Whether `to` is known to be an originator; `from` always is.
-    to_originator: bool,
-    /// Whether `to` denies it.
-    denied: bool,
+    pub signed: Signed<'a>,
 }
 
 /// The routes to everything in the network for which `is_local` is false.
@@ -104,141 +69,6 @@ pub(crate) fn calculate(network: &Network, is_local: impl Fn(Prefix) -> bool) ->
     let mut set = routes.set;
     set.retain(|destination, _| !is_local(*destination));
     set
-}
-
-impl Graph {
-    fn new(network: &Network) -> Self {
-        let edges: Vec<Edge> = edges(network).collect();
-        let ends = edges.iter().flat_map(|edge| [edge.from, edge.to]);
-        let mut vertices: Vec<IpAddr> = ends.collect();
-        vertices.push(network.originator);
-        vertices.extend(network.topology.nodes().map(|(originator, _)| originator));
-        vertices.sort_unstable();
-        vertices.dedup();
-        let mut graph = Self {
-            edges: vec![Vec::new(); vertices.len()],
-            originators: vec![false; vertices.len()],
-            vertices,
-        };
-        for edge in edges {
-            if let (Some(from), Some(to)) = (graph.index(edge.from), graph.index(edge.to)) {
-                graph.edges[from].push(OutEdge {
-                    to,
-                    cost: edge.metric.get(),
-                    denied: edge.denied,
-                });
-                graph.originators[from] = true;
-                graph.originators[to] |= edge.to_originator;
-            }
-        }
-        graph
-    }
-
-    fn index(&self, address: IpAddr) -> Option<usize> {
-        self.vertices.binary_search(&address).ok()
-    }
-
-    fn shortest_paths(&self, network: &Network) -> Vec<Option<Path>> {
-        let mut paths: Vec<Option<Path>> = vec![None; self.vertices.len()];
-        let mut queue = Queue::new();
-        let own = self.index(network.originator);
-        for (first, neighbour) in network.neighbours.iter().enumerate() {
-            if let (Some(own), Some(vertex)) = (own, self.index(neighbour.originator)) {
-                let path = Path {
-                    metric: neighbour.metric.get(),
-                    hops: 1,
-                    first,
-                    last: own,
-                };
-                improve(&mut paths, &mut queue, vertex, path);
-            }
-        }
-        self.spread(own, &mut paths, &mut queue, |edge, _| !edge.denied);
-        // Links that their far end denies are the last resort: it may not have advertised its neighbours since they appeared.
-        let reached: Vec<bool> = paths.iter().map(Option::is_some).collect();
-        let ends = paths.iter().enumerate();
-        queue.extend(ends.filter_map(|(vertex, path)| {
-            path.map(|path| Reverse((path.metric, path.hops, vertex)))
-        }));
-        self.spread(own, &mut paths, &mut queue, |_, to| !reached[to]);
-        paths
-    }
-
-    /// Continues paths along the edges that are `usable`, until none gets better.
-    fn spread(
-        &self,
-        own: Option<usize>,
-        paths: &mut [Option<Path>],
-        queue: &mut Queue,
-        usable: impl Fn(&OutEdge, usize) -> bool,
-    ) {
-        while let Some(Reverse((metric, hops, vertex))) = queue.pop() {
-            let Some(path) =
-                paths[vertex].filter(|path| (path.metric, path.hops) == (metric, hops))
-            else {
-                continue;
-            };
-            let edges = self.edges[vertex].iter();
-            for edge in edges.filter(|edge| Some(edge.to) != own && usable(edge, edge.to)) {
-                let next = Path {
-                    metric: metric.saturating_add(edge.cost),
-                    hops: hops.saturating_add(1),
-                    last: vertex,
-                    ..path
-                };
-                improve(paths, queue, edge.to, next);
-            }
-        }
-    }
-}
-
-/// The own links, what neighbours report and what TCs advertise.
-fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
-    let own = network.neighbours.iter().map(|neighbour| Edge {
-        from: network.originator,
-        to: neighbour.originator,
-        metric: neighbour.metric,
-        to_originator: true,
-        denied: false,
-    });
-    let reported = network.neighbours.iter().flat_map(|neighbour| {
-        let two_hops = neighbour.two_hops.iter();
-        two_hops.map(move |(address, metric)| Edge {
-            from: neighbour.originator,
-            to: *address,
-            metric: *metric,
-            to_originator: false,
-            denied: false,
-        })
-    });
-    let advertised = network.topology.nodes().flat_map(|(from, node)| {
-        let routers = node.neighbours();
-        let routers = routers.filter(|(_, neighbour)| neighbour.originator);
-        routers.map(move |(to, neighbour)| Edge {
-            from,
-            to,
-            metric: neighbour.metric,
-            to_originator: true,
-            denied: false,
-        })
-    });
-    let weighed = reported.chain(advertised).map(|edge| {
-        let (metric, denied) = network.witnesses.weigh(edge.from, edge.to, edge.metric);
-        Edge {
-            metric,
-            denied,
-            ..edge
-        }
-    });
-    own.chain(weighed)
-}
-
-fn improve(paths: &mut [Option<Path>], queue: &mut Queue, vertex: usize, path: Path) {
-    let better = |old: Path| (path.metric, path.hops) < (old.metric, old.hops);
-    if paths[vertex].is_none_or(better) {
-        paths[vertex] = Some(path);
-        queue.push(Reverse((path.metric, path.hops, vertex)));
-    }
 }
 
 /// The routing set as it grows, stage by stage: no stage replaces a route of
@@ -289,7 +119,8 @@ impl<'a> Routes<'a> {
             let addresses = node.neighbours();
             let routable = addresses.filter(|(_, neighbour)| neighbour.routable);
             for (address, neighbour) in routable {
-                if self.network.witnesses.is_originator(address) {
+                let taken = self.network.witnesses.is_originator(address);
+                if taken || !self.network.signed.may_advertise(address) {
                     continue;
                 }
                 let path = Path {
@@ -335,8 +166,9 @@ impl<'a> Routes<'a> {
     /// Whether a router may announce a host: a router of its own that has been heard of before belongs to nobody else. A
     /// path to the host as a router counts more in any case, because it was entered in an earlier stage.
     fn may_announce(&self, originator: IpAddr, host: Prefix) -> bool {
-        self.may_have(originator, host.addr)
-            || self.network.topology.announced_first(originator, host)
+        self.network.signed.may_announce(originator, host.addr)
+            && (self.may_have(originator, host.addr)
+                || self.network.topology.announced_first(originator, host))
     }
 
     /// Enters a route to an address of a router.

@@ -13,6 +13,8 @@ use rfc5444::{AddressEntry, EncodeError, Message, Metric, Prefix, Tlv};
 
 use crate::address::is_routable;
 use crate::hello::{metric_tlvs, octet, read_metric};
+use crate::quote::{quote_tlv, read_quote};
+use crate::signatures::{Proof, Quote};
 use crate::tc_error::TcError;
 
 /// TC_HOP_LIMIT (RFC 7181, section 5.4.7): the whole network.
@@ -21,9 +23,8 @@ const TC_HOP_LIMIT: u8 = 255;
 /// Private message TLV of a TC that advertises all symmetric neighbours of its originator (docs/development/rfc-coverage/rfc7181.md).
 const ALL_NEIGHBOURS_TLV: u8 = 228;
 
-/// The most octets that an advertised address adds to a TC: address and prefix
-/// length, and its three TLVs with header and value, not shared with any other.
-const MAX_ENTRY_SIZE: usize = 17 + 2 * 6 + 5;
+/// The most octets that an advertised address adds to a TC, with four TLVs of its own.
+const MAX_ENTRY_SIZE: usize = 17 + 2 * 6 + 5 + 8;
 
 /// The most octets of a TC: with IPv6, UDP and packet headers it fits into one IP datagram.
 pub(crate) const MAX_TC_SIZE: usize = 65_400;
@@ -45,6 +46,10 @@ pub(crate) struct Tc {
     pub lost_neighbours: BTreeSet<IpAddr>,
     /// Attached networks without a metric: no longer advertised.
     pub lost_networks: BTreeSet<Prefix>,
+    /// What the originator quotes of its neighbours' counters, by originator.
+    pub quotes: BTreeMap<IpAddr, Quote>,
+    /// What its verified signature says.
+    pub proof: Option<Proof>,
 }
 
 /// What a TC advertises.
@@ -112,6 +117,8 @@ impl Tc {
             },
             lost_neighbours: BTreeSet::new(),
             lost_networks: BTreeSet::new(),
+            quotes: read_quotes(message),
+            proof: None,
         };
         for (prefix, advertised) in advertised {
             tc.add(prefix, advertised);
@@ -195,6 +202,13 @@ impl Advertised {
     }
 }
 
+fn read_quotes(message: &Message) -> BTreeMap<IpAddr, Quote> {
+    let quotes = message.addresses.iter();
+    quotes
+        .filter_map(|entry| Some((entry.prefix.addr, read_quote(entry)?)))
+        .collect()
+}
+
 /// The advertised addresses and networks, checked.
 fn read_entries(
     message: &Message,
@@ -234,15 +248,20 @@ impl Content {
     /// number of its own for each: one complete TC, because nothing else can
     /// report what is no longer advertised (RFC 7181, section 16.2), or
     /// incomplete ones of `limit` octets when it exceeds [`MAX_TC_SIZE`].
+    /// `counter` gives the counter that was heard last from a neighbour.
     pub(crate) fn encode(
         &self,
         originator: IpAddr,
         ansn: u16,
         [interval, validity]: [Duration; 2],
         limit: usize,
+        counter: impl Fn(IpAddr) -> Option<u64>,
         mut next_seq: impl FnMut() -> u16,
     ) -> Result<Vec<Vec<u8>>, EncodeError> {
         let mut tc = self.complete_tc(originator, ansn, next_seq(), [interval, validity]);
+        for entry in &mut tc.addresses {
+            entry.tlvs.extend(quote_tlv(counter(entry.prefix.addr)));
+        }
         let whole = tc.encode();
         if let Some(whole) = whole.ok().filter(|whole| whole.len() <= MAX_TC_SIZE) {
             return Ok(vec![whole]);

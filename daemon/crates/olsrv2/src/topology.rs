@@ -1,12 +1,13 @@
 //! The topology information base (RFC 7181, section 10) and the processing of TCs (section 16.3).
 
+mod age;
+mod confirmed;
 mod node;
 mod views;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use core::time::Duration;
 
 use nhdp::Time;
 use rfc5444::Prefix;
@@ -15,14 +16,11 @@ use crate::address::is_destination;
 use crate::config::Limits;
 use crate::event::Event;
 use crate::seqnum::newer;
+use crate::signatures::{Proof, Quote};
 use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
 use crate::voice::Voice;
 
 use views::{attached_view, edge_view};
-
-/// Shortest time between two stale TCs that proves a restart of their originator, longer than any message is in
-/// transit.
-const RESTART_EVIDENCE: Duration = Duration::from_secs(1);
 
 /// The advertising remote router set and, by router, what each advertises.
 #[derive(Debug, Default)]
@@ -59,6 +57,12 @@ pub(crate) struct Node {
     refreshed: bool,
     /// The neighbour through which it is heard.
     voice: Voice,
+    /// What the signature of its newest TC says.
+    proof: Option<Proof>,
+    /// What it quotes of its neighbours' counters, by originator.
+    quotes: BTreeMap<IpAddr, Quote>,
+    /// The neighbours with which a link was confirmed when its last message was taken in.
+    confirmed: BTreeSet<IpAddr>,
     neighbours: BTreeMap<IpAddr, Tuple<NeighbourAddress>>,
     attached: BTreeMap<Prefix, Tuple<AttachedNetwork>>,
 }
@@ -99,15 +103,19 @@ impl Topology {
         if !self.nodes.contains_key(&tc.originator) && self.nodes.len() >= limits.nodes {
             return Outcome::OverLimit;
         }
-        if first_hand {
+        if first_hand && tc.proof.is_none() {
             let node = self.nodes.get_mut(&tc.originator);
             node.into_iter()
                 .for_each(|node| node.voice.take_over(source, tc.seq));
         }
-        if self.is_rewritten(now, tc, source) {
+        if tc.proof.is_none() && self.is_rewritten(now, tc, source) {
             return Outcome::Disbelieved;
         }
-        if self.is_stale(now, tc, source) {
+        let stale = match tc.proof {
+            Some(proof) => self.is_overtaken(tc, proof),
+            None => self.is_stale(now, tc, source),
+        };
+        if stale {
             return Outcome::Stale;
         }
         let expires = now + tc.validity;
@@ -115,6 +123,9 @@ impl Topology {
         self.refresh_node(now, tc, source, expires);
         self.remove_lost(now, tc);
         self.add_content(now, tc, expires, limits);
+        if let Some(node) = self.nodes.get_mut(&tc.originator) {
+            node.take_quotes(tc);
+        }
         if tc.complete {
             self.remove_where(tc.originator, |ansn, _| ansn != tc.ansn);
         }
@@ -173,51 +184,6 @@ impl Topology {
         node.is_some_and(|node| node.voice.is_contested(now, source))
     }
 
-    /// Returns whether a TC has other contents under a known ANSN, which no router sends (RFC 7181, section 17.4).
-    fn is_rewritten(&self, now: Time, tc: &Tc, source: IpAddr) -> bool {
-        let Some(node) = self.nodes.get(&tc.originator) else {
-            return false;
-        };
-        let rewrites = || {
-            let mut lost = node
-                .neighbours
-                .keys()
-                .filter(|to| !tc.content.neighbours.contains_key(*to));
-            let mut unattached = node
-                .attached
-                .keys()
-                .filter(|net| !tc.content.attached.contains_key(*net));
-            node.advertised != tc.content.len()
-                || lost.next().is_some()
-                || unattached.next().is_some()
-        };
-        let again = node.ansn == tc.ansn && tc.complete;
-        again && node.voice.is_other(now, source) && rewrites()
-    }
-
-    /// Returns whether a TC is out of date. If its ANSN is older but its sequence number is newer, or if such a TC
-    /// comes again after a while, its router has restarted. What it announced before is then removed.
-    fn is_stale(&mut self, now: Time, tc: &Tc, source: IpAddr) -> bool {
-        let Some(node) = self.nodes.get_mut(&tc.originator) else {
-            return false;
-        };
-        if !newer(node.ansn, tc.ansn) {
-            return false;
-        }
-        let again = node.suspect.is_some_and(|(seq, at)| {
-            newer(tc.seq, seq) && now.saturating_sub(at) >= RESTART_EVIDENCE
-        });
-        let contradicts = node.voice.contradicts(now, source, tc.seq);
-        if newer(tc.seq, node.seq) || again || contradicts {
-            node.seq = tc.seq;
-            node.voice.went_back(now, source);
-            self.remove_where(tc.originator, |_, _| true);
-            return false;
-        }
-        node.suspect = node.suspect.or(Some((tc.seq, now)));
-        true
-    }
-
     fn refresh_node(&mut self, now: Time, tc: &Tc, source: IpAddr, expires: Time) {
         let known = self.nodes.get(&tc.originator).map(|node| node.ansn);
         let node = self
@@ -230,6 +196,8 @@ impl Topology {
         }
         node.ansn = tc.ansn;
         node.expires = expires;
+        self.changed |= node.proof.is_some() != tc.proof.is_some();
+        node.proof = tc.proof;
         self.changed |= node.advertises_all != tc.content.all;
         node.advertises_all = tc.content.all;
         node.advertised = tc.content.len();

@@ -154,6 +154,8 @@ impl Config {
                 tc_validity: self.tc.validity,
                 ..olsrv2::Timing::default()
             },
+            // Nothing signs yet.
+            signatures: olsrv2::Signatures::Off,
             first_sequence_number: Some(first_sequence_number),
             ..olsrv2::Config::default()
         }

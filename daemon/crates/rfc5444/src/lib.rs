@@ -21,6 +21,7 @@ mod decode;
 mod encode;
 mod error;
 pub mod iana;
+mod icv;
 pub mod metric;
 mod model;
 mod prefix;
@@ -31,6 +32,7 @@ mod writer;
 
 pub use decode::{MAX_ENTRIES, MAX_EXPANSION};
 pub use error::{DecodeCause, DecodeError, EncodeError};
+pub use icv::{covered_octets, with_message_tlv};
 pub use metric::Metric;
 pub use model::{AddressEntry, Message, Packet, Tlv};
 pub use prefix::{ParsePrefixError, Prefix};

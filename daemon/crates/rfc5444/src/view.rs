@@ -169,7 +169,8 @@ pub fn last_hop_copy(message: &[u8]) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-fn hop_limit_position(flags: u8, addr_len: u8) -> usize {
+/// Returns where the hop limit of a message is, if it has one.
+pub(crate) fn hop_limit_position(flags: u8, addr_len: u8) -> usize {
     match flags & flag::HAS_ORIG {
         0 => MESSAGE_HEADER,
         _ => MESSAGE_HEADER + usize::from(addr_len),

@@ -1,5 +1,6 @@
 //! The routers, the media between them and the clock.
 
+mod keys;
 mod links;
 mod views;
 
@@ -10,6 +11,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use olsrv2::{Config, Event, Family, InterfaceEvent, InterfaceId, Router, Time};
+
+use keys::Key;
 
 /// The radio interface of each node.
 pub const RADIO: InterfaceId = InterfaceId(1);
@@ -50,6 +53,19 @@ pub struct Mesh {
     queue: BinaryHeap<Reverse<Entry>>,
     entries: u64,
     last_route_change: Time,
+    /// What was sent since the recording began.
+    recorded: Option<Vec<Recorded>>,
+}
+
+/// A packet as it was sent.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Who sent it.
+    pub from: Port,
+    /// Its source address.
+    pub source: IpAddr,
+    /// Its octets.
+    pub bytes: Rc<[u8]>,
 }
 
 #[derive(Debug)]
@@ -59,6 +75,8 @@ struct Node {
     /// The interfaces that receive what this node sends on an interface.
     listeners: BTreeSet<(InterfaceId, Port)>,
     duplicate_originators: usize,
+    /// Signs the messages of the node, if they are signed.
+    key: Option<Key>,
 }
 
 /// An event at a time. Of two events at the same time, the one added first happens first.
@@ -102,6 +120,7 @@ impl Mesh {
             queue: BinaryHeap::new(),
             entries: 0,
             last_route_change: Time::ZERO,
+            recorded: None,
         }
     }
 
@@ -113,6 +132,7 @@ impl Mesh {
                 interfaces: BTreeSet::from([RADIO]),
                 listeners: BTreeSet::new(),
                 duplicate_originators: 0,
+                key: None,
             });
             self.start(self.nodes.len() - 1);
         }
@@ -122,14 +142,19 @@ impl Mesh {
     pub fn start(&mut self, node: NodeId) {
         let mut config = self.config.clone();
         config.originator_v4 = self.families.contains(&Family::V4).then(|| v4(node));
-        config.originator_v6 = self.families.contains(&Family::V6).then(|| v6(node));
+        config.originator_v6 = self.families.contains(&Family::V6).then(|| self.v6(node));
         self.start_with(node, config);
     }
 
     /// Starts the router of a node with its own configuration.
     pub fn start_with(&mut self, node: NodeId, config: Config) {
         let seed = self.rng.u64(..);
-        self.nodes[node].router = Some(Router::new(config, self.now, seed));
+        let mut router = Router::new(config, self.now, seed);
+        if let Some(key) = &mut self.nodes[node].key {
+            router.set_signing(true);
+            key.restart();
+        }
+        self.nodes[node].router = Some(router);
         for interface in self.nodes[node].interfaces.clone() {
             self.interface_up(Port { node, interface });
         }
@@ -244,9 +269,14 @@ impl Mesh {
 
     /// Delivers the packets of a router, records its events, and sets its timer.
     fn collect(&mut self, node: NodeId) {
-        let Some(router) = &mut self.nodes[node].router else {
+        let now = self.now;
+        let Node { router, key, .. } = &mut self.nodes[node];
+        let Some(router) = router else {
             return;
         };
+        if let Some(key) = key {
+            key.sign_all(now, router);
+        }
         let mut duplicates = 0;
         let mut routes_changed = false;
         while let Some(event) = router.poll_event() {
@@ -279,6 +309,14 @@ impl Mesh {
             Family::V4 => v4(from.node).into(),
             Family::V6 => link_local(from),
         };
+        if let Some(recorded) = &mut self.recorded {
+            let bytes = bytes.clone();
+            recorded.push(Recorded {
+                from,
+                source,
+                bytes,
+            });
+        }
         let listeners = self.nodes[from.node].listeners.iter();
         let ports: Vec<Port> = listeners
             .filter(|(own, _)| *own == from.interface)
@@ -319,7 +357,8 @@ fn v4(node: NodeId) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0001 + node as u32)
 }
 
-fn v6(node: NodeId) -> Ipv6Addr {
+/// Returns the IPv6 originator of a node without a key.
+fn plain_v6(node: NodeId) -> Ipv6Addr {
     Ipv6Addr::from_bits((0xfd << 120) + 1 + node as u128)
 }
 

@@ -69,6 +69,8 @@ _NO_CARD = Cause("no card of this node is trusted")
 _OTHER_KEY = Cause("the peer's key is not the one on its card", FailureKind.OTHER_KEY)
 _BY_SECRET = Cause("the peer authenticates by a secret, its card says: by its key", FailureKind.OTHER_METHOD)
 _NO_ED25519 = Cause("the peer's IKE daemon takes no Ed25519 signature", FailureKind.OTHER_METHOD)
+_NO_SECOND = Cause("this node asks for the second secret, and the peer has none", FailureKind.SECOND_SECRET)
+_OTHER_SECOND = Cause("the peer has another second secret than this node", FailureKind.SECOND_SECRET)
 _NO_PROPOSAL = Cause("NO_PROPOSAL_CHOSEN: sent to the peer", FailureKind.NO_PROPOSAL)
 _SELECTORS = Cause("TS_UNACCEPTABLE: sent to the peer", FailureKind.SELECTORS)
 _NO_PRIVATE_KEY = Cause("the IKE daemon lacks this node's private key", FailureKind.OWN_DAEMON)
@@ -82,6 +84,9 @@ _FAILURES: Table = (
     (re.compile(r"^no shared key found for "), _BY_SECRET),
     # Where it does not say that it knows RFC 7427, as libreswan, which authenticates by a secret.
     (re.compile(r"^private key of type ED25519 not supported"), _NO_ED25519),
+    (re.compile(r"^PPK required but (peer does not support PPK|no PPK_IDENTITY received)"), _NO_SECOND),
+    (re.compile(r"^received PPK_ID '.*', but require '.*'"), _OTHER_SECOND),
+    (re.compile(r"^PPK required but no PPK found"), _OTHER_SECOND),
     (re.compile(r"^constraint check failed: peer not authenticated"), _OTHER_KEY),
     (re.compile(r"^received proposals unacceptable"), _NO_PROPOSAL),
     (re.compile(r"^no acceptable proposal found"), _NO_PROPOSAL),

@@ -102,13 +102,14 @@ class Vici:
     async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
         """Configure one peer; established SAs are kept and an earlier secret is removed.
 
-        ``secret`` is the pair's, for ``Authentication.SECRET``, and goes nowhere else.
+        ``secret`` is the pair's, for ``Authentication.SECRET`` or its second one, and goes nowhere else.
         """
         if secret is None:
             await self._forget_secret(spec.name)
         else:
-            owners = [str(spec.local_id), str(spec.remote_id)]
-            message = {"id": spec.name, "type": "IKE", "data": secret, "owners": owners}
+            second = spec.second_secret
+            owners = [second.id] if second else [str(spec.local_id), str(spec.remote_id)]
+            message = {"id": spec.name, "type": "PPK" if second else "IKE", "data": secret, "owners": owners}
             await self._commands.run("load-shared", message)
         await self._commands.run("load-conn", {spec.name: vici_connections.message(spec)})
 

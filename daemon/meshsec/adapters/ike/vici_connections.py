@@ -6,8 +6,8 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from meshsec.adapters.ike.vici_fields import number, subsection, text, texts, yes
-from meshsec.core.ike.drift import Configured, ConfiguredChild
-from meshsec.core.values.model import Authentication, ChildSpec, ConnectionSpec, Outside
+from meshsec.core.ike.drift import Configured, ConfiguredChild, second_secret_words
+from meshsec.core.values.model import Authentication, ChildSpec, ConnectionSpec, Outside, SecondSecret
 
 _SPKI_ED25519 = bytes.fromhex("302a300506032b6570032100")
 """SubjectPublicKeyInfo before the 32 bytes of an Ed25519 key (RFC 8410, section 4)."""
@@ -47,10 +47,16 @@ def _in_the_mesh(spec: ConnectionSpec) -> dict[str, Any]:
         # delete each other's SA. Both ends choose the same one instead (core/channels/reconcile.py).
         "unique": "no",
         "rekey_time": str(spec.ike_rekey_time),
+        **(_second_secret(spec.second_secret) if spec.second_secret else {}),
         "local": _end_message(spec.local_id, spec.local_public_key, spec.authentication),
         "remote": _end_message(spec.remote_id, spec.remote_public_key, spec.authentication),
         "children": {child.name: _child_message(child, spec) for child in spec.children},
     }
+
+
+def _second_secret(second: SecondSecret) -> dict[str, Any]:
+    """Return how a pair uses its second secret: as a PPK (RFC 8784)."""
+    return {"ppk_id": second.id, "ppk_required": yes(second.required)}
 
 
 def _end_message(identity: IPv6Address, public_key: bytes, authentication: Authentication) -> dict[str, Any]:
@@ -100,9 +106,16 @@ def configured(name: str, section: Mapping[str, Any]) -> Configured:
         ike_rekey_time=number(section, "rekey_time"),
         ike_reauth_time=number(section, "reauth_time"),
         dpd_delay=number(section, "dpd_delay"),
+        second_secret=_configured_second(section),
         duplicates=text(section, "unique", "").removeprefix("UNIQUE_").lower(),
         children=tuple(_configured_child(child, one) for child, one in subsection(section, "children").items()),
     )
+
+
+def _configured_second(section: Mapping[str, Any]) -> str:
+    if not (ppk_id := text(section, "ppk_id", "")):
+        return ""
+    return second_secret_words(SecondSecret(ppk_id, required=text(section, "ppk_required", "no") == "yes"))
 
 
 def _of_rounds(section: Mapping[str, Any], end: str, key: str) -> str:

@@ -58,6 +58,7 @@ def ike_sa(name: str, section: Mapping[str, Any], now: float) -> IkeSa:
         rekey_at=_coming(section, "rekey-time", now),
         remote_host=_identity(text(section, "remote-host", "")),
         remote_end=text(section, "remote-host", ""),
+        second_secret=text(section, "ppk", "no") == "yes",
         behind_nat=text(section, "nat-local", "no") == "yes",
     )
 

@@ -13,6 +13,7 @@ from pyroute2.netlink.nl80211 import IFTYPE_VALUES, NL80211_NAMES, AsyncNL80211,
 
 from meshsec.core.config.radio_settings import Mode
 from meshsec.core.radio.observed import RTS_OFF, Band, Channel, Combination, Interface, Limit, MeshParameters, Phy
+from meshsec.core.radio.rts_evidence import Station
 from meshsec.core.radio.steps import Join, SetMeshParameters
 
 _CHANNEL_TYPES = {Mode.NOHT: 0, Mode.HT20: 1, Mode.HT40_MINUS: 2, Mode.HT40_PLUS: 3}
@@ -22,6 +23,7 @@ _TX_POWER_AUTOMATIC, _TX_POWER_FIXED = 0, 2
 _RATES_PER_MBIT = 10
 _MBM = 100
 """mBm in one dBm."""
+_MICROSECONDS = 1e6
 
 
 class Nl80211Error(OSError):
@@ -179,6 +181,10 @@ class Nl80211:
         signals = (one.get_nested("NL80211_ATTR_STA_INFO", "NL80211_STA_INFO_SIGNAL") for one in stations)
         return tuple(signal for signal in signals if signal is not None)
 
+    async def stations(self, index: int) -> dict[str, Station]:
+        """Return the counters of each neighbour, by its MAC address."""
+        return dict(map(decode_station, await self._dump("GET_STATION", {"IFINDEX": index})))
+
     async def _dump(self, command: str, attributes: Mapping[str, object]) -> list[Any]:
         return await self._request(command, attributes, NLM_F_REQUEST | NLM_F_DUMP, command)
 
@@ -248,6 +254,26 @@ def decode_interface(one: Any) -> tuple[int, Interface]:
         width=one.get_attr("NL80211_ATTR_CHANNEL_WIDTH"),
         center=one.get_attr("NL80211_ATTR_CENTER_FREQ1"),
         tx_power=None if power is None else power / _MBM,
+    )
+
+
+def decode_station(one: Any) -> tuple[str, Station]:
+    """Decode a neighbour's address and its counters; what the driver does not count is 0, and its airtime None."""
+
+    def counted(name: str) -> Any:
+        return one.get_nested("NL80211_ATTR_STA_INFO", f"NL80211_STA_INFO_{name}")
+
+    airtime = counted("TX_DURATION")
+    bitrate = counted("TX_BITRATE")
+    names = ("NL80211_RATE_INFO_BITRATE32", "NL80211_RATE_INFO_BITRATE")  # the second holds 6553 Mbit/s at most
+    rate = next(filter(None, map(bitrate.get_attr, names)), 0) if bitrate else 0
+    return str(one.get_attr("NL80211_ATTR_MAC")), Station(
+        frames=counted("TX_PACKETS") or 0,
+        octets=counted("TX_BYTES64") or counted("TX_BYTES") or 0,
+        retries=counted("TX_RETRIES") or 0,
+        failed=counted("TX_FAILED") or 0,
+        airtime=None if airtime is None else airtime / _MICROSECONDS,
+        rate=rate / _RATES_PER_MBIT,
     )
 
 

@@ -154,6 +154,16 @@ def _error(identifier: int | str | None, code: str, message: str) -> bytes:
     return _encoder.encode({"id": identifier, "error": {"code": code, "message": message}}) + b"\n"
 
 
+def publisher(*servers: ControlServer) -> Callable[[Mapping[str, object]], None]:
+    """Return a function that sends an event to the watching clients of all servers."""
+
+    def publish(event: Mapping[str, object]) -> None:
+        for server in servers:
+            server.publish(event)
+
+    return publish
+
+
 def give_to_group(path: Path, group: str = GROUP) -> None:
     """Let a group, by default that of the control socket, write to a socket's file, and nobody else. Raises OSError."""
     with contextlib.suppress(KeyError, PermissionError):

@@ -10,6 +10,7 @@ from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control import scheduling_facts
 from meshsec.agent.control.bench_requests import BenchMethods
 from meshsec.agent.control.join_requests import JoinMethods
+from meshsec.agent.control.level_requests import LevelMethods
 from meshsec.agent.control.page_requests import PageRequests
 from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.peer_requests import PeerRequests
@@ -20,6 +21,7 @@ from meshsec.core.channels.lifecycle import State
 from meshsec.core.config.overlay_settings import NOT_ENABLED
 from meshsec.core.explain import views
 from meshsec.core.networks.networks import DEVICE
+from meshsec.core.policy.levels import NOT_BY_OVERLAY, asks_more_than_the_key
 from meshsec.core.policy.policy import MODES
 from meshsec.core.values import tables
 from meshsec.core.values.model import DataPlane
@@ -40,6 +42,7 @@ class Requests:
             **PeerRequests(sides).methods,
             **page.methods,
             **JoinMethods(sides).methods,
+            **LevelMethods(sides).methods,
             **BenchMethods(sides).methods,
             "renegotiate": self._renegotiate,
             "reload": self._reload,
@@ -65,6 +68,9 @@ class Requests:
         engine = self._sides.driver.engine
         if plane is DataPlane.OVERLAY and not engine.known.overlay.enabled:
             raise ControlError("refused", f"{NOT_ENABLED} in meshsec.toml, and a restart of meshsecd")
+        floor = engine.known.policy.levels[-1:]
+        if plane is DataPlane.OVERLAY and floor and asks_more_than_the_key(floor, ""):
+            raise ControlError("refused", NOT_BY_OVERLAY)
         channel = engine.known.shown_as(name) if name is not None else None
         if name is not None and (channel is None or channel.card is None):
             raise ControlError("unknown_peer", f"{name} is not a peer")

@@ -17,6 +17,7 @@ from meshsec.agent.sides.ike_ports import IkePorts
 from meshsec.agent.sides.islands import IslandsSide
 from meshsec.agent.sides.joining import JoiningSide
 from meshsec.agent.sides.kernel import KernelSide
+from meshsec.agent.sides.levels import LevelsSide
 from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
@@ -57,6 +58,7 @@ class Sides:
     talk: PeerTalk
     services: ServicesSide
     positions: PositionsSide
+    levels: LevelsSide
     islands: IslandsSide
     modes: ModeChoice
     bench: BenchSide

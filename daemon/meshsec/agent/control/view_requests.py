@@ -9,7 +9,7 @@ from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import access_view, fleet, joining_view
 from meshsec.core.channels.situation import Situation
-from meshsec.core.explain import doctor, network_sentences, views
+from meshsec.core.explain import doctor, levels_view, network_sentences, views
 from meshsec.core.explain.islands_view import sentences
 from meshsec.core.ike.drift import view as drift_view
 from meshsec.core.ike.port import IkeError
@@ -53,6 +53,8 @@ class ViewRequests:
             sides.configuration.problem,
             sides.kernel.address_problem,
             sides.modes.problem,
+            sides.levels.problem,
+            *levels_view.problems(sides.driver.engine.known),
             *facts.clones(sides),
             *await self._past_networks(),
         ]
@@ -151,6 +153,7 @@ class ViewRequests:
                 *access_view.checks(self._sides.access),
                 *self._sides.talk.checks(),
                 *self._sides.positions.checks(),
+                *self._sides.levels.checks(),
                 *self._sides.bench.checks(),
             ]
             return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])

@@ -15,6 +15,7 @@ from meshsec.core.ike.port import CommandError, IkeError
 from meshsec.core.policy.capability import LeftOut, NothingLeftError, possible
 from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import ConnectionSpec
+from meshsec.files import FileError
 
 LOG_GRACE = 0.05
 """Seconds that the log may arrive after the failure that it explains, because it uses another connection."""
@@ -79,7 +80,7 @@ class IkeActions:
         try:
             offered, out = possible(spec, self._daemon.algorithms)
             secret = self._keys.secret_for(spec)
-        except (KeyStoreError, NothingLeftError) as error:
+        except (KeyStoreError, FileError, NothingLeftError) as error:
             kind = FailureKind.OWN_DAEMON if isinstance(error, NothingLeftError) else FailureKind.OTHER
             raise CommandError(str(error), kind) from error
         for one in set(out) - self._left_out:

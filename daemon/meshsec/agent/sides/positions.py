@@ -97,6 +97,11 @@ class PositionsSide:
             return encode(whereabouts(None, 0.0, asks=asks))
         return encode(whereabouts(self._place.position, self._age(self._place), asks=asks))
 
+    def own(self, age: float) -> Position | None:
+        """Return where this node is; None if it does not know, or was there more than ``age`` seconds ago."""
+        place = self._place
+        return place.position if place is not None and self._age(place) <= age else None
+
     def _age(self, place: Place) -> float:
         """Return the seconds since a node was there; what an operator wrote down holds now."""
         return 0.0 if place.position.fixed else self._loop.time() - place.at

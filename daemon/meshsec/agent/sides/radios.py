@@ -4,6 +4,7 @@ import errno
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from meshsec.adapters.files import rts_note
 from meshsec.adapters.kernel import netlink
 from meshsec.adapters.radio import nl80211, rfkill
 from meshsec.adapters.radio.nl80211 import Nl80211, Nl80211Error
@@ -24,7 +25,7 @@ async def facts(names: Iterable[str], radios: Radios | None) -> list[RadioFacts]
             seen = await observe(stack, name)
             if stack and seen.interface:
                 wish = radios.of(name) if radios else None
-                found.append(RadioFacts(wish, seen, await stack.signals(seen.interface.index)))
+                found.append(RadioFacts(wish, seen, await stack.signals(seen.interface.index), rts_note.read(name)))
     return found
 
 

@@ -17,8 +17,8 @@ from meshsec.core.channels.actions import (
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.events import ActionDone
 from meshsec.core.channels.ike_events import take_sas
-from meshsec.core.channels.lifecycle import State, Trigger
-from meshsec.core.channels.progress import attempt_failed, note_failure, refresh, revoke
+from meshsec.core.channels.lifecycle import WITH_SA, State, Trigger
+from meshsec.core.channels.progress import attempt_failed, measure_level, note_failure, refresh, revoke
 from meshsec.core.channels.situation import Situation
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.sa_states import IkeSaState
@@ -82,6 +82,8 @@ def _attempt_done(known: Situation, channel: Channel, cause: Cause | None) -> No
     elif cause is not None:
         attempt_failed(known, channel, cause)
     else:
+        if channel.state in WITH_SA:
+            measure_level(known, channel)
         channel.attempt.unconfirmed = channel.state is State.NEGOTIATING or channel.sas.connecting()
     if channel.attempt.unconfirmed and channel.state is State.NEGOTIATING:
         channel.attempt.patience_until = known.now + known.policy.backoff_first

@@ -45,6 +45,7 @@ class Attempt:
     measured: int = 0
     """The last of them whose time the choice of a suite knows."""
     phases: Phases | None = None
+    """Those of the last set-up; None while an attempt of this node has not been timed yet."""
     route_to_protected: float | None = None
     """Seconds from ``wanted_at`` to the SA; None when the SA was adopted."""
     last_failure: Failure | None = None
@@ -68,10 +69,15 @@ class Attempt:
         """Count an attempt that begins now."""
         self.began_at = now
         self.count += 1
+        self.phases = None
         self.daemon_restarted, self.patience_until = False, None
 
-    def next_time(self, now: float, state: State) -> float | None:
-        """Return when the attempt needs the engine next; None: not before the next event."""
+    def next_time(self, now: float, state: State, *, rising: bool = False) -> float | None:
+        """Return when the attempt needs the engine next; None: not before the next event.
+
+        ``rising``: the SA that is established is to have a successor.
+        """
         if state is State.NEGOTIATING:
             return self.patience_until
-        return self.due if state is State.FAILED or (state is State.WAITING and self.due > now) else None
+        waits = state is State.WAITING or rising
+        return self.due if state is State.FAILED or (waits and self.due > now) else None

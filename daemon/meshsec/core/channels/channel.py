@@ -11,6 +11,7 @@ from meshsec.core.channels.attempt import Attempt
 from meshsec.core.channels.desired import DesiredPeer, Wish
 from meshsec.core.channels.handover import Handover
 from meshsec.core.channels.hold import Hold
+from meshsec.core.channels.level import PeerLevel
 from meshsec.core.channels.lifecycle import State, Trigger, transition
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.channels.reconcile import ObservedPeer, keeper, live, missing
@@ -64,6 +65,7 @@ class Channel:
     attempt: Attempt = field(default_factory=Attempt)
     hold: Hold = field(default_factory=Hold)
     handover: Handover = field(default_factory=Handover)
+    level: PeerLevel = field(default_factory=PeerLevel)
     quiet: Quiet | None = None
     """Nothing comes through the SA although user data goes out; None while something comes, or nothing goes."""
 
@@ -132,4 +134,9 @@ class Channel:
         ``may_expire``: the hold may end. Its time is stopped while the routing daemon is away.
         """
         hold = self.hold.until if may_expire and not self.hold.over else None
-        return min((one for one in (hold, self.attempt.next_time(now, self.state)) if one is not None), default=None)
+        times = (hold, self.attempt.next_time(now, self.state, rising=self.is_rising()), self.level.rise_by)
+        return min((one for one in (*times, self.level.due) if one is not None), default=None)
+
+    def is_rising(self) -> bool:
+        """Return whether a successor at a stronger level is wanted for the SA that carries."""
+        return self.level.rise_by is not None and self.state is State.PROTECTED and self._wish() is Wish.OPEN

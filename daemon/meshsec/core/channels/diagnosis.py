@@ -38,13 +38,20 @@ _BY_KIND: Mapping[FailureKind, Diagnosis] = {
         "this node repeats its attempts at once until the true answer is first",
     ),
     FailureKind.NOT_TRUSTED: Diagnosis(
-        Fault.PEER, f"the peer does not trust this node's key, its key is not the one on its card, {_OLD_CARD}"
+        Fault.PEER,
+        "the peer does not trust this node's key, its key is not the one on its card, "
+        f"the peer asks for a second secret that this node does not have, {_OLD_CARD}",
     ),
     FailureKind.OTHER_KEY: Diagnosis(
         Fault.PEER, f"the peer has another key than on the card that this node has, {_OLD_CARD}"
     ),
     FailureKind.OTHER_METHOD: Diagnosis(
         Fault.PEER, "the peer has changed its IKE daemon, and this node has its old card"
+    ),
+    FailureKind.SECOND_SECRET: Diagnosis(
+        Fault.BOTH,
+        "the level of authentication asks for the second secret, and the two ends do not have the same one: "
+        "`meshsec secret show` compares them, `meshsec secret set` gives a node that of the others",
     ),
     FailureKind.NO_PROPOSAL: Diagnosis(
         Fault.BOTH, "the peer does not trust this node (it has no card of it), or accepts none of its algorithms"

@@ -19,6 +19,7 @@ from typing import Any
 from meshsec.core.channels import (
     answers,
     ike_events,
+    level_events,
     network_events,
     overlay_events,
     plan,
@@ -62,6 +63,7 @@ from meshsec.core.channels.events import (
     RoutesReset,
     RulesObserved,
     SasObserved,
+    SurroundingsSet,
     TrustStoreRead,
     TunnelObserved,
 )
@@ -131,6 +133,7 @@ class Engine:
 
     def _settle_peer(self, channel: Channel) -> None:
         overlay_events.follow_overlay(self.known, channel)
+        level_events.follow_level(self.known, channel)
         attempt = False
         for action in plan.lacking(self.known, channel):
             if isinstance(action, Initiate):
@@ -147,7 +150,7 @@ class Engine:
         if plan.obstacle(self.known, action) is not None:
             self.known.blocked.add(channel.name)
             return False
-        return channel.state is State.WAITING and channel.attempt.due <= self.known.now
+        return (channel.state is State.WAITING or channel.is_rising()) and channel.attempt.due <= self.known.now
 
     def _issue(self, action: Action) -> None:
         if plan.obstacle(self.known, action) is None:
@@ -174,6 +177,9 @@ class Engine:
     def _start_attempt(self, channel: Channel) -> None:
         wanted = channel.desired()
         absent = missing(wanted, channel.observed()) if wanted is not None else ()
+        if channel.is_rising():
+            absent = plan.all_children(channel)
+        channel.level.began_at = channel.level.choice.level.name if channel.level.choice else ""
         channel.fire(self.known.now, Trigger.NEGOTIATION_STARTED, "by this node")
         channel.attempt.begin(self.known.now)
         self._issue(Initiate(channel.name, absent, self.known.policy.initiate_timeout))
@@ -202,6 +208,7 @@ _HANDLERS: Mapping[type[Event], Callable[[Situation, Any], None]] = {
     QuietSeen: ike_events.quiet_seen,
     ActionDone: answers.action_done,
     RulesObserved: trust_events.rules_observed,
+    SurroundingsSet: level_events.surroundings_set,
     NegotiationTimed: ike_events.negotiation_timed,
     RenegotiationAsked: ike_events.renegotiation_asked,
     ModesSet: overlay_events.modes_set,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 
 from meshsec.core.channels.actions import Action
+from meshsec.core.channels.level import Surroundings
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.values.bench import Opening
 from meshsec.core.values.failures import Cause
@@ -33,6 +34,13 @@ class TrustStoreRead:
     problems: tuple[str, ...]
     joins: bool = False
     """This node has a fleet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurroundingsSet:
+    """Threat, place or second secret: what levels of authentication are chosen by."""
+
+    around: Surroundings
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +239,7 @@ Event = (
     PeerSet
     | PeerRemoved
     | TrustStoreRead
+    | SurroundingsSet
     | RoutesReset
     | RouteSet
     | RouteRemoved

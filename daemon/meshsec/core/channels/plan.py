@@ -73,7 +73,17 @@ def lacking(known: Situation, channel: Channel) -> list[Action]:
     """Return what is lacking for one peer."""
     attempting = known.queue.is_active(channel.name) or channel.attempt.unconfirmed
     observed = channel.observed(attempting=attempting)
-    return reconcile_peer(channel.name, channel.desired(), observed, known.policy.initiate_timeout)
+    unwanted = channel.level.refused and "a level of authentication is asked for that the pair cannot have"
+    timeout = known.policy.initiate_timeout
+    actions = reconcile_peer(channel.name, channel.desired(), observed, timeout, unwanted)
+    if channel.is_rising() and not any(isinstance(one, Initiate) for one in actions):
+        actions.append(Initiate(channel.name, all_children(channel), timeout))
+    return actions
+
+
+def all_children(channel: Channel) -> tuple[str, ...]:
+    """Return the names of all CHILD_SAs that are wanted with a peer."""
+    return tuple(child.name for child in channel.connection.children) if channel.connection else ()
 
 
 def _opening_obstacle(known: Situation, action: LoadConnection | Initiate) -> str | None:
@@ -96,7 +106,7 @@ def _configured(known: Situation, channel: Channel) -> bool:
 
 def _planned(known: Situation, now: float, action: Action) -> Planned:
     subject = action.subject
-    why = action.why or known.by_name[subject.peer].reason
+    why = action.why or _wish(known.by_name[subject.peer])
     if known.in_flight.has(subject):
         return Planned(action, f"{why}; in progress")
     missing = obstacle(known, action)
@@ -106,6 +116,10 @@ def _planned(known: Situation, now: float, action: Action) -> Planned:
         return Planned(action, f"{why}; waits for its place among the concurrent negotiations")
     at = _due(known, action)
     return Planned(action, why, at if at > now else None)
+
+
+def _wish(channel: Channel) -> str:
+    return "a stronger level of authentication is asked for" if channel.is_rising() else channel.reason
 
 
 def _due(known: Situation, action: Action) -> float:

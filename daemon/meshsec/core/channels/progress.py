@@ -55,6 +55,11 @@ def revoke(known: Situation, channel: Channel) -> None:
 
 def attempt_failed(known: Situation, channel: Channel, cause: Cause) -> None:
     """Take the failure of an attempt of this node's, and set the time of the next one."""
+    if channel.is_rising():
+        channel.attempt.backoff = _after_failure(known, channel, cause)
+        channel.attempt.due = channel.attempt.backoff.due
+        note_failure(known, channel, cause)
+        return
     if channel.established().complete:
         _doubt(known, channel, cause)
         return
@@ -105,12 +110,24 @@ def _measure(known: Situation, channel: Channel, sa: IkeSa) -> None:
     """Measure a set-up at its initiator, who alone sees all of it: the peer's time and the network's."""
     if channel.attempt.began_at is None or channel.attempt.measured == channel.attempt.count:
         return
+    measure_level(known, channel)
     channel.attempt.measured = channel.attempt.count
     if known.suites.measured(known.now, sa, known.now - channel.attempt.began_at):
         for other in known.by_name.values():
             if other.card is not None:
                 other.connection = known.specified(other, other.card)
                 known.mark(other.name)
+
+
+def measure_level(known: Situation, channel: Channel) -> None:
+    """Measure once how long this node's set-up took at the level for which it was made."""
+    attempt = channel.attempt
+    if attempt.began_at is not None and channel.level.began_at and attempt.measured != attempt.count:
+        attempt.measured = attempt.count
+        seconds, deadline = known.now - attempt.began_at, known.policy.deadline_ms / 1000
+        for times in (known.level_times, channel.level.times):
+            times.measured(known.now, channel.level.began_at, seconds, deadline)
+        channel.level.due = known.now
 
 
 def _sa_lost(known: Situation, channel: Channel, reason: str) -> None:

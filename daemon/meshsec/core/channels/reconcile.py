@@ -47,10 +47,15 @@ class ObservedPeer:
     """Time at which each IKE_SA was first seen established, by unique id."""
 
 
-def reconcile_peer(name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float) -> list[Action]:
-    """Return what is to be done for one peer; ``desired`` is None when it is not trusted."""
+def reconcile_peer(
+    name: str, desired: DesiredPeer | None, observed: ObservedPeer, timeout: float, unwanted: str = ""
+) -> list[Action]:
+    """Return what is to be done for one peer; ``desired`` is None when it is not trusted, or not at its level.
+
+    ``unwanted``: why a trusted peer is to have no SA.
+    """
     if desired is None:
-        return _close_stranger(name, observed)
+        return _close_unwelcome(name, observed, unwanted)
     actions = _close_unwanted(name, desired, observed)
     if observed.connection != desired.connection:
         actions.append(LoadConnection(desired.connection))
@@ -117,11 +122,14 @@ def _absent(desired: DesiredPeer, sa: IkeSa | None) -> tuple[str, ...]:
     return tuple(child.name for child in desired.connection.children if child.name not in established)
 
 
-def _close_stranger(name: str, observed: ObservedPeer) -> list[Action]:
-    """Remove the configuration first, so that the peer cannot come back while its SAs are closed."""
+def _close_unwelcome(name: str, observed: ObservedPeer, unwanted: str) -> list[Action]:
+    """Remove the configuration first, so that the peer cannot come back while its SAs are closed.
+
+    User data with who is not trusted is barred already, so that its SAs may end in order; those of a peer end at once.
+    """
     unload: list[Action] = [UnloadConnection(name)] if observed.loaded else []
     return unload + [
-        Terminate(sa.unique_id, name, "the peer is not trusted", patient=True)
+        Terminate(sa.unique_id, name, unwanted or "the peer is not trusted", patient=not unwanted)
         for sa in observed.ike_sas
         if sa.state is not IkeSaState.DELETING
     ]
@@ -161,8 +169,14 @@ def _close_duplicates(name: str, desired: DesiredPeer, observed: ObservedPeer) -
     if len(observed.ike_sas) < 2 or any(sa.state.is_in_rekeying for sa in observed.ike_sas):
         return []
     kept = keeper(desired, observed)
-    return [
-        Terminate(sa.unique_id, name, "a duplicate of another IKE_SA", patient=True)
-        for sa in live(desired, observed)
-        if sa is not kept and sa.unique_id not in observed.superseded
-    ]
+    others = [sa for sa in live(desired, observed) if sa is not kept and sa.unique_id not in observed.superseded]
+    absent = _absent(desired, kept)
+    # One at most, because a peer could begin any number of them.
+    spared = next((sa for sa in others if _carries_any(sa, absent)), None)
+    reason = "a duplicate of another IKE_SA"
+    return [Terminate(sa.unique_id, name, reason, patient=True) for sa in others if sa is not spared]
+
+
+def _carries_any(sa: IkeSa, names: tuple[str, ...]) -> bool:
+    """Return whether an IKE_SA has a CHILD_SA in whose place the kept one has none yet: user data goes by it."""
+    return any(child.carries and child.name in names for child in sa.children)

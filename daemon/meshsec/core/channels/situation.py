@@ -9,11 +9,13 @@ from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import connection_spec
 from meshsec.core.channels.fail_closed import FailClosed
 from meshsec.core.channels.in_flight import ActionsInFlight
+from meshsec.core.channels.level import Surroundings, circumstances, leveled
 from meshsec.core.channels.overlay import Overlay
 from meshsec.core.networks.networks import selectors
+from meshsec.core.policy.levels import LevelTimes
 from meshsec.core.policy.policy import Policy
 from meshsec.core.policy.suite_choice import SuiteChoice
-from meshsec.core.values.model import Card, ConnectionSpec, EspBackend, Peer
+from meshsec.core.values.model import Card, ConnectionSpec, EspBackend, Peer, peer_name
 from meshsec.core.values.routes import RouteTable
 from meshsec.core.values.timers import Timers
 
@@ -35,6 +37,10 @@ class Situation:
         self.now = 0.0
         self.suites = SuiteChoice(policy)
         """Which suite is proposed first, and why."""
+        self.around = Surroundings()
+        """What the levels of authentication are chosen by."""
+        self.level_times = LevelTimes()
+        """How long this node's set-ups took at each level, with whomever."""
         self.routes = RouteTable()
         self.overlay = Overlay(overlay_device, policy.data_plane, fallback=policy.overlay_fallback)
         self.ike_down: str | None = "not contacted yet"
@@ -86,11 +92,16 @@ class Situation:
             self.by_name[name] = Channel(name, self.now)
         return self.by_name[name]
 
-    def specified(self, channel: Channel, card: Card) -> ConnectionSpec:
-        """Return the configuration of the IKE daemon for the peer with this card."""
+    def specified(self, channel: Channel, card: Card) -> ConnectionSpec | None:
+        """Return the configuration of the IKE daemon for the peer with this card, at the level that is chosen now.
+
+        None if the pair lacks what the level asks for: no SA then.
+        """
         node, policy = channel.own or self.node, self.suites.policy()
         pairs = selectors(self.networks, channel.title, card)
-        return connection_spec(node, Peer(channel.name, card), self.backend, policy, pairs)
+        spec = connection_spec(node, Peer(channel.name, card), self.backend, policy, pairs)
+        asked = circumstances(self.around, channel.level, peer_name(channel.title), channel.fleet, self.now)
+        return leveled(policy, channel.level, asked, self.around.mark, spec)
 
     def mark(self, name: str) -> None:
         """Have the channel settled with the next ``poll_*``."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
@@ -33,6 +34,13 @@ class Mode(StrEnum):
     VHT80 = "VHT80"
 
 
+class RtsThreshold(StrEnum):
+    """An RTS threshold in words."""
+
+    MEASURED = "measured"
+    OFF = "off"
+
+
 def ssid_text(value: object) -> str:
     """Return a name of a network. Raises ValueError."""
     if not isinstance(value, str) or not 1 <= len(value.encode()) <= SSID_MAX or not value.isprintable():
@@ -51,6 +59,13 @@ def _rate(value: object) -> float:
         raise ValueError
     return float(value)
 
+
+def _rts_threshold(value: object) -> int | RtsThreshold:
+    return RtsThreshold(value) if isinstance(value, str) else msgspec.convert(value, _RtsOctets)
+
+
+# 2347 and more are never reached (IEEE 802.11-2020, annex C, dot11RTSThreshold).
+_RtsOctets = Annotated[int, Meta(ge=0, le=2347)]
 
 Country = Annotated[
     str | None,
@@ -112,14 +127,17 @@ class RadioSettings(Struct, frozen=True):
             extra={"unit": "dBm", "default": "none"},
         ),
     ] = None
-    # 2347 and more are never reached (IEEE 802.11-2020, annex C, dot11RTSThreshold).
     rts_threshold: Annotated[
-        int | None,
+        int | RtsThreshold | None,
+        Rule(
+            "'measured', 'off', or a whole number from 0 to 2347 (octets)",
+            _rts_threshold,
+            {"anyOf": [{"enum": ["measured", "off"]}, {"type": "integer", "minimum": 0, "maximum": 2347}]},
+        ),
         Meta(
-            ge=0,
-            le=2347,
-            description="a longer frame asks for the channel first; for the whole radio",
-            extra={"unit": "octets", "default": "the driver's"},
+            description="a longer frame asks for the channel first (RTS/CTS), for the whole radio: octets, `off`, or "
+            "`measured`: what delivers most for its time on the air where nodes are hidden, else off",
+            extra={"default": "the driver's"},
         ),
     ] = None
 

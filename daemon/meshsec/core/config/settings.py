@@ -149,8 +149,9 @@ class Paths(Struct, frozen=True):
     state: Annotated[
         FilePath,
         Meta(
-            description="the node's private key `node.key` (mode 0600), its public half `node.pub`, and `lives`, by "
-            "which a copy of the key is found out"
+            description="the node's private key `node.key` (mode 0600), its public half `node.pub`, `lives`, by "
+            "which a copy of the key is found out, and `second-secret` (mode 0600), where levels of authentication ask "
+            "for it"
         ),
     ] = "/var/lib/meshsec"
     run: Annotated[

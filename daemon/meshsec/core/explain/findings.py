@@ -40,6 +40,8 @@ class RadioFacts:
     seen: Observed
     signals: Sequence[int] = ()
     """dBm, of each neighbour."""
+    rts_reason: str = ""
+    """Why it has its RTS threshold; empty where nothing measures it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from meshsec.core.ike import libreswan_suites
 from meshsec.core.policy.capability import Algorithms, left_out
+from meshsec.core.policy.levels import Area, Level, LevelRule
 from meshsec.core.policy.policy import Policy, Profile
 from meshsec.core.policy.suites import Suite
 from meshsec.core.values.bypass import Bypass
@@ -120,6 +121,10 @@ def _plain(value: object) -> object:
         return {"name": value.name, "ike": value.ike, "esp": value.esp}
     if isinstance(value, Bypass):
         return value.table()
+    if isinstance(value, Level | LevelRule | Area):
+        kept = {key.name: getattr(value, key.attribute) for key in keys(type(value))}
+        given = {key.name for key in keys(type(value)) if key.required or kept[key.name] != key.default}
+        return {name: _plain(one) for name, one in kept.items() if name in given}
     if isinstance(value, StrEnum):
         return value.value
     return value if isinstance(value, str | int | float) else str(value)

@@ -13,8 +13,12 @@ def radios(facts: Facts) -> list[Check]:
     for radio in facts.radios:
         name = radio.seen.name
         amiss = plan.differences(radio.wish, radio.seen) if radio.wish else blocked(radio.seen)
+        found = plan.summary(radio.seen, radio.signals, radio.rts_reason)
         fix = f"meshsec-radio --check {name}; systemctl status meshsec-radio@{name}" if radio.wish else "rfkill list"
-        checks += judged(f"radio {name}", "; ".join(amiss), plan.summary(radio.seen, radio.signals), fix, Level.WARN)
+        checks += judged(f"radio {name}", "; ".join(amiss), found, fix, Level.WARN)
+        if radio.rts_reason.startswith("not measured"):
+            fix = "[radio] rts_threshold = 'off', or another adapter"
+            checks.append(Check(f"RTS of {name}", Level.WARN, radio.rts_reason, fix))
     return checks + _cables_beside_radios(facts)
 
 

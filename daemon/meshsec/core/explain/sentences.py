@@ -5,7 +5,7 @@ from meshsec.core.channels.desired import authentication, endpoint
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.channels.overlay import KEEP_MAX
-from meshsec.core.explain import network_sentences
+from meshsec.core.explain import levels_view, network_sentences
 from meshsec.core.explain.channel_status import shown
 from meshsec.core.values.model import OWN_NEXT, PEER_NEXT, Authentication, Card, DataPlane, EspBackend
 
@@ -32,6 +32,7 @@ def sentences(engine: Engine, channel: Channel, card: Card, now: float) -> list[
         *_explain_mode(engine, channel, card),
         _explain_turn(engine, channel),
         *_explain_suite(engine),
+        *levels_view.sentences(engine.known, channel, now),
         *_explain_attempts(channel, now),
         _explain_sa(channel, now),
         *_explain_quiet(channel, now),

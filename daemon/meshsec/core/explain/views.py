@@ -9,6 +9,7 @@ from typing import Any
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.engine import Engine
 from meshsec.core.channels.plan import Planned
+from meshsec.core.explain import levels_view
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.explain.networks_view import networks
 from meshsec.core.explain.sentences import CLOSED_BY_DOUBT, sentences
@@ -42,6 +43,7 @@ def status(
         "rules_stand": engine.known.rules.met(),
         "problems": [*problems, *([CLOSED_BY_DOUBT] if engine.known.rules.closed_by_doubt else [])],
         "suites": _suites(engine),
+        "levels": levels_view.node(engine.known),
         "left_out": [{"kind": one.kind, "proposal": one.proposal, "lacks": list(one.lacks)} for one in left_out],
         "bypass": [one.table() for one in engine.known.policy.bypass],
         "unprotected_networks": [str(one) for one in engine.known.rules.perimeter.unprotected],
@@ -206,6 +208,7 @@ def _peer(engine: Engine, channel: Channel, now: float) -> View:
         "authentication": _text(channel.connection and channel.connection.authentication),
         "data_plane": _text(seen.plane),
         "quiet": _quiet(channel, now),
+        "level": levels_view.peer(engine.known, channel),
         **_sa(sa, now),
     }
 

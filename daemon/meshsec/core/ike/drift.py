@@ -16,7 +16,7 @@ from typing import Any
 
 from meshsec.core.policy.negotiated import agrees_esp, agrees_ike
 from meshsec.core.trust.identity import IdentityError, address_of, locator_of, x25519_public
-from meshsec.core.values.model import Authentication, ChildSa, ChildSpec, ConnectionSpec, IkeSa, Outside
+from meshsec.core.values.model import Authentication, ChildSa, ChildSpec, ConnectionSpec, IkeSa, Outside, SecondSecret
 
 SCHEMA = "meshsec-drift-1"
 
@@ -115,6 +115,8 @@ class Configured:
     """Seconds; 0: never."""
     dpd_delay: int | None = None
     """Seconds; 0: nobody asks whether the peer is alive."""
+    second_secret: str | None = None
+    """Its PPK_ID, and whether there is no SA without it; empty: none."""
     duplicates: str | None = None
     """How the IKE daemon treats another IKE_SA with the same peer."""
     children: tuple[ConfiguredChild, ...] = ()
@@ -135,9 +137,15 @@ class Configured:
             ike_rekey_time=spec.ike_rekey_time,
             ike_reauth_time=0,
             dpd_delay=outside.dpd_delay,
+            second_secret=second_secret_words(spec.second_secret),
             duplicates="never" if spec.outside else "no",
             children=tuple(ConfiguredChild.of(child, spec) for child in spec.children),
         )
+
+
+def second_secret_words(second: SecondSecret | None) -> str:
+    """Return how a connection uses a second secret."""
+    return f"{second.id}{', required' if second.required else ''}" if second else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +237,9 @@ def credentials(wanted: Wanted, held: Credentials) -> Iterator[Difference]:
     """Keys that the IKE daemon has and should not, or lacks."""
     own = {sha1(key, usedforsecurity=False).hexdigest() for key in wanted.public_keys}
     keys = own if held.private_keys is None else held.private_keys
-    secrets = {name for name, spec in wanted.connections.items() if spec.authentication is Authentication.SECRET}
+    by_secret = Authentication.SECRET
+    connections = wanted.connections.items()
+    secrets = {name for name, spec in connections if spec.authentication is by_secret or spec.second_secret}
     for what, there, ought in (
         ("private key", keys, own),
         ("secret", held.secrets, secrets),

@@ -118,7 +118,8 @@ class IkePort(Protocol):
     async def load_connection(self, spec: ConnectionSpec, secret: bytes | None = None) -> None:
         """Configure one peer; established SAs are kept.
 
-        ``secret`` is the pair's, for ``Authentication.SECRET``; its octets go nowhere else. One of before is forgotten.
+        ``secret`` is the pair's, for ``Authentication.SECRET`` or ``second_secret``; its octets go nowhere else. One of
+        before is forgotten.
         """
 
     async def unload_connection(self, name: str) -> None:

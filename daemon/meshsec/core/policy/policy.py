@@ -12,8 +12,10 @@ from typing import Annotated, ClassVar
 from msgspec import Meta, Struct, structs
 
 from meshsec.core.policy import bypass as exceptions
+from meshsec.core.policy import levels as authentication
 from meshsec.core.policy.broken import STRONG
 from meshsec.core.policy.broken import broken as broken_proposals
+from meshsec.core.policy.levels import LevelFloor, LevelRules, Levels
 from meshsec.core.policy.suites import Proposal, Suite
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.definition import Once, Reading, Rule, Wrong
@@ -154,6 +156,9 @@ class Profile(Struct, frozen=True):
         Rule("the name of a suite of the profile, or nothing", _name),
         Meta(description="The name of the last suite that may be chosen; empty: the last of the list."),
     ] = ""
+    levels: Levels = ()
+    level_floor: LevelFloor = ""
+    level_rules: LevelRules = ()
     ike_rekey_time: Annotated[
         int,
         Meta(
@@ -307,6 +312,10 @@ class Profile(Struct, frozen=True):
             for name in ("ike_proposals", "esp_proposals"):
                 if name in given:
                     yield (name,), "nothing, because the profile's suites say what is proposed"
+        kept = names[: names.index(self.floor) + 1] if self.floor in names else names
+        overlay = {"data_plane": self.data_plane is DataPlane.OVERLAY, "overlay_fallback": self.overlay_fallback}
+        found = authentication.wrong(self.levels, self.level_floor, self.level_rules, kept, overlay)
+        yield from authentication.located(found, given)
 
 
 class Policy(Profile, frozen=True):
@@ -372,6 +381,9 @@ def decode_policy(
     if reading.problems:
         raise PolicyError(reading.problems)
     policy = structs.replace(base, **structs.asdict(found))
+    kept = authentication.above_floor(policy.levels, policy.level_floor)
+    # What no peer may use is no suite at all, so that the choice by the deadline does not rest on it.
+    policy = structs.replace(policy, levels=kept, floor=(kept[-1].suite if kept else "") or policy.floor)
     return _with_suites(policy) if policy.suites else policy
 
 

@@ -53,16 +53,20 @@ Proposal = Annotated[
 ]
 
 
+NAME_RULE = Rule(
+    "1 to 32 characters of a-z, 0-9 and '-', the first not '-'",
+    _name,
+    {"type": "string", "pattern": f"^{_NAME.pattern}$"},
+)
+"""Names of suites and levels."""
+
+
 class Suite(Struct, frozen=True):
     """One suite of a policy profile."""
 
     name: Annotated[
         str,
-        Rule(
-            "1 to 32 characters of a-z, 0-9 and '-', the first not '-'",
-            _name,
-            {"type": "string", "pattern": f"^{_NAME.pattern}$"},
-        ),
+        NAME_RULE,
         Meta(description="what it is called in `floor` and in reports"),
     ]
     ike: Annotated[Proposal, Meta(description="IKE proposal, as aes256gcm16-prfsha256-x25519")]

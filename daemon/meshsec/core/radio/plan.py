@@ -8,8 +8,8 @@ were done. The adapter observes again, and ``differences`` judges the result: on
 import errno
 from collections.abc import Iterable, Sequence
 
-from meshsec.core.config.radio_settings import RadioSettings, Security
-from meshsec.core.radio.observed import ACCESS_POINT, MESH_POINT, Interface, Observed
+from meshsec.core.config.radio_settings import RadioSettings, RtsThreshold, Security
+from meshsec.core.radio.observed import ACCESS_POINT, MESH_POINT, RTS_OFF, Interface, Observed
 from meshsec.core.radio.obstacles import obstacles
 from meshsec.core.radio.steps import (
     Join,
@@ -51,8 +51,8 @@ def plan(wish: RadioSettings, seen: Observed, beacon_interval: int | None = None
     if seen.interface.type == MESH_POINT and seen.interface.carrier:
         steps.append(Leave())
     steps += [SetUp(up=False), SetType(MESH_POINT)]
-    if wish.rts_threshold is not None:
-        steps.append(SetRtsThreshold(wish.rts_threshold))
+    if (octets := rts_threshold(wish)) is not None:
+        steps.append(SetRtsThreshold(octets))
     if wish.tx_power is not None:
         steps.append(SetTxPower(wish.tx_power))
     steps.append(SetUp(up=True))
@@ -64,6 +64,11 @@ def plan(wish: RadioSettings, seen: Observed, beacon_interval: int | None = None
     if wish.mcast_rate is not None:
         steps.append(SetMcastRate(wish.mcast_rate))
     return tuple(steps)
+
+
+def rts_threshold(wish: RadioSettings) -> int | None:
+    """Return the RTS threshold in octets with which the radio joins, None: the driver's; a measured one begins off."""
+    return RTS_OFF if isinstance(wish.rts_threshold, RtsThreshold) else wish.rts_threshold
 
 
 def undo(done: Iterable[Step], before: Observed) -> tuple[Step, ...]:
@@ -98,20 +103,27 @@ def remarks(wish: RadioSettings, seen: Observed) -> list[str]:
     own = seen.interface
     if own and wish.tx_power is not None and own.tx_power is not None and abs(own.tx_power - wish.tx_power) >= 1:
         found.append(f"the driver sends with {own.tx_power:g} dBm, not {wish.tx_power}")
-    if seen.phy and wish.rts_threshold is not None and seen.phy.rts_threshold != wish.rts_threshold:
-        found.append(f"the RTS threshold is {rts(seen.phy.rts_threshold)}, not {wish.rts_threshold}")
+    octets = rts_threshold(wish)
+    if seen.phy and octets is not None and seen.phy.rts_threshold != octets:
+        found.append(f"the RTS threshold is {rts(seen.phy.rts_threshold)}, not {rts(octets)}")
     return found
 
 
-def summary(seen: Observed, signals: Sequence[int]) -> str:
-    """Return the radio in a line for people; ``signals`` are those of its neighbours, in dBm."""
+def summary(seen: Observed, signals: Sequence[int], reason: str = "") -> str:
+    """Return the radio in a line for people.
+
+    ``signals`` are those of its neighbours, in dBm; ``reason`` is why it has its RTS threshold.
+    """
     own = seen.interface
     parts = [own.type if own else "gone", f"{own.frequency} MHz" if own and own.frequency else "on no channel"]
     parts.append(f"regulatory domain {seen.country}")
     if seen.phy and MESH_POINT not in seen.phy.modes:
         parts.append("the driver has no mesh mode")
     heard = f", the weakest with {min(signals)} dBm" if signals else ""
-    return ", ".join([*parts, f"{len(signals)} neighbours{heard}"])
+    parts.append(f"{len(signals)} neighbours{heard}")
+    if reason or (seen.phy and seen.phy.rts_threshold != RTS_OFF):
+        parts.append(f"RTS threshold {rts(seen.phy.rts_threshold) if seen.phy else 'unknown'}")
+    return ", ".join(parts) + (f" ({reason})" if reason else "")
 
 
 def hint(code: int | None, seen: Observed) -> str:

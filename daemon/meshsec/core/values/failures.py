@@ -15,6 +15,8 @@ class FailureKind(StrEnum):
     """The peer authenticated by another key than the one on its card."""
     OTHER_METHOD = "other-method"
     """The peer authenticates by another method than its card says."""
+    SECOND_SECRET = "second-secret"  # noqa: S105 - a kind, not a password
+    """One end asks for the second secret, and the other has none or another one (ADR 0091)."""
     NO_PROPOSAL = "no-proposal"
     """One end accepts none of the other's algorithms, or has no card of it."""
     KEY_EXCHANGE = "key-exchange"

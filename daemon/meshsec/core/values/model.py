@@ -214,6 +214,8 @@ class IkeSa:
     """The same address of either IP version; empty when it is unknown."""
     behind_nat: bool = False
     """A NAT on the way gives this node another address (RFC 7296, section 2.23)."""
+    second_secret: bool = False
+    """Both ends have proved that they have the second secret, too, which is mixed into its keys (RFC 8784)."""
 
     @property
     def is_live(self) -> bool:
@@ -236,6 +238,16 @@ class ChildSpec:
     local_ts: tuple[Network, ...]
     remote_ts: tuple[Network, ...]
     esp_proposals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondSecret:
+    """That a pair has a second secret (ADR 0091). The secret itself is read when the IKE daemon is given it."""
+
+    id: str
+    """PPK_ID (RFC 8784, section 5.1): the same at both ends if they have the same secret."""
+    required: bool
+    """No SA without it. Otherwise it is used where the peer has it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +286,7 @@ class ConnectionSpec:
     """How DSCP is copied in tunnel mode in the kernel; in transport mode there is one header."""
     outside: Outside | None = None
     """For a link over the internet: between which addresses it runs."""
+    second_secret: SecondSecret | None = None
 
 
 @dataclass(frozen=True, slots=True)

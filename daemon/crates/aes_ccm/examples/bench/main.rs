@@ -3,6 +3,7 @@
 //! - `bench time ROUNDS OCTETS...`: nanoseconds of sealing and opening a message
 //! - `bench udp MESSAGES OCTETS...`: messages over UDP between two threads, as in figure 12 of Agosto-Padilla's
 //!   dissertation (2016)
+//! - `bench network MESSAGES OCTETS...`: the same, as a capture between the two ends would time it
 //! - `bench leak SAMPLES`: whether the time depends on secrets, by Welch's t (dudect of Reparaz, Balasch and Verbauwhede)
 //!
 //! Each line of the output is a JSON object.
@@ -35,9 +36,12 @@ fn main() -> ExitCode {
     match (arguments.first().map(String::as_str), numbers.as_deref()) {
         (Some("time"), Some([rounds, sizes @ ..])) => time(*rounds, sizes),
         (Some("udp"), Some([messages, sizes @ ..])) => return udp::run(*messages, sizes),
+        (Some("network"), Some([messages, sizes @ ..])) => return udp::network(*messages, sizes),
         (Some("leak"), Some([samples])) => leak::run(*samples),
         _ => {
-            eprintln!("usage: bench time ROUNDS OCTETS... | udp MESSAGES OCTETS... | leak SAMPLES");
+            eprintln!(
+                "usage: bench time ROUNDS OCTETS... | udp MESSAGES OCTETS... | network MESSAGES OCTETS... | leak SAMPLES"
+            );
             return ExitCode::from(2);
         }
     }

@@ -1,5 +1,6 @@
 //! Messages over UDP, as in figure 12 of the dissertation: the client asks, the server sends all messages in the clear;
-//! the client asks under encryption, the server sends all sealed, and the client opens them. Internal times, no network.
+//! the client asks under encryption, the server sends all sealed, and the client opens them. `run` reports each end's
+//! own times, `network` those that a capture between the ends would show (figures 17 to 20).
 
 use std::io;
 use std::net::UdpSocket;
@@ -15,6 +16,8 @@ static BUFFER: libc::c_int = 32 << 20;
 const LOST: Duration = Duration::from_secs(2);
 /// Octets before a sealed message: its number.
 const HEAD: usize = 8;
+/// The dissertation's two ends: an implementation of its own, and OpenSSL's.
+const COMPARED: [&str; 2] = ["AES-128-CCM, meshsec", "AES-128-CCM, OpenSSL"];
 
 /// Milliseconds of one run.
 struct Times {
@@ -22,6 +25,25 @@ struct Times {
     sent_sealed: f64,
     received_plain: f64,
     received_sealed: f64,
+    /// From the client's request under encryption to the last sealed message.
+    response: f64,
+    /// From the first sealed message to the last one: about what sealing them takes.
+    sealing: f64,
+}
+
+/// What the server measured.
+struct Served {
+    plain: f64,
+    sealed: f64,
+    first_sealed: Instant,
+    last_sealed: Instant,
+}
+
+/// What the client measured.
+struct Asked {
+    plain: f64,
+    sealed: f64,
+    at: Instant,
 }
 
 pub fn run(messages: usize, sizes: &[usize]) -> ExitCode {
@@ -48,6 +70,37 @@ pub fn run(messages: usize, sizes: &[usize]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Reports the times between the ends for our implementation and OpenSSL's, at equal ends and at different ones.
+pub fn network(messages: usize, sizes: &[usize]) -> ExitCode {
+    let mut counts = false;
+    for octets in sizes.iter().take(1).chain(sizes) {
+        for server in COMPARED {
+            for client in COMPARED {
+                let (Some(sealer), Some(opener)) = (named(server), named(client)) else {
+                    eprintln!("bench: {server} or {client} is not there");
+                    return ExitCode::FAILURE;
+                };
+                match exchange(sealer, opener, messages, *octets) {
+                    Ok(times) if counts => {
+                        between(server, client, *octets, messages, &times);
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        eprintln!("bench: {messages} messages of {octets} octets: {error}");
+                        return ExitCode::FAILURE;
+                    }
+                }
+            }
+        }
+        counts = true;
+    }
+    ExitCode::SUCCESS
+}
+
+fn named(name: &str) -> Option<Box<dyn Contender>> {
+    contenders::all().into_iter().find(|one| one.name() == name)
+}
+
 fn exchange(
     mut server: Box<dyn Contender>,
     mut client: Box<dyn Contender>,
@@ -58,15 +111,17 @@ fn exchange(
     here.connect(there.local_addr()?)?;
     there.connect(here.local_addr()?)?;
     let serving = thread::spawn(move || serve(server.as_mut(), &here, messages, octets));
-    let (received_plain, received_sealed) = ask(client.as_mut(), &there, messages, octets)?;
-    let (sent_plain, sent_sealed) = serving
+    let asked = ask(client.as_mut(), &there, messages, octets)?;
+    let served = serving
         .join()
         .map_err(|_| io::Error::other("the server ended"))??;
     Ok(Times {
-        sent_plain,
-        sent_sealed,
-        received_plain,
-        received_sealed,
+        sent_plain: served.plain,
+        sent_sealed: served.sealed,
+        received_plain: asked.plain,
+        received_sealed: asked.sealed,
+        response: apart(asked.at, served.last_sealed),
+        sealing: apart(served.first_sealed, served.last_sealed),
     })
 }
 
@@ -94,13 +149,13 @@ fn socket() -> io::Result<UdpSocket> {
     }
 }
 
-/// Sends all messages in the clear, then all sealed; returns how long each took.
+/// Sends all messages in the clear, then all sealed.
 fn serve(
     cipher: &mut dyn Contender,
     socket: &UdpSocket,
     messages: usize,
     octets: usize,
-) -> io::Result<(f64, f64)> {
+) -> io::Result<Served> {
     let mut buffer = vec![0x5a; HEAD + octets + TAG];
     socket.recv(&mut buffer)?;
     let start = Instant::now();
@@ -111,20 +166,30 @@ fn serve(
     let length = socket.recv(&mut buffer)?;
     opened(cipher, &mut buffer[..length])?;
     let start = Instant::now();
+    let (mut first_sealed, mut last_sealed) = (start, start);
     for number in 0..messages {
         sealed(cipher, 1 + number as u64, &mut buffer);
         socket.send(&buffer)?;
+        last_sealed = Instant::now();
+        if number == 0 {
+            first_sealed = last_sealed;
+        }
     }
-    Ok((plain, milliseconds(start)))
+    Ok(Served {
+        plain,
+        sealed: apart(start, last_sealed),
+        first_sealed,
+        last_sealed,
+    })
 }
 
-/// Receives all messages in the clear, then all sealed; returns how long each took.
+/// Receives all messages in the clear, then all sealed.
 fn ask(
     cipher: &mut dyn Contender,
     socket: &UdpSocket,
     messages: usize,
     octets: usize,
-) -> io::Result<(f64, f64)> {
+) -> io::Result<Asked> {
     let mut buffer = vec![0x5a; HEAD + octets + TAG];
     socket.send(&buffer[..octets])?;
     let start = Instant::now();
@@ -133,13 +198,18 @@ fn ask(
     }
     let plain = milliseconds(start);
     sealed(cipher, 0, &mut buffer);
+    let at = Instant::now();
     socket.send(&buffer)?;
     let start = Instant::now();
     for _ in 0..messages {
         let length = socket.recv(&mut buffer)?;
         opened(cipher, &mut buffer[..length])?;
     }
-    Ok((plain, milliseconds(start)))
+    Ok(Asked {
+        plain,
+        sealed: milliseconds(start),
+        at,
+    })
 }
 
 fn sealed(cipher: &mut dyn Contender, number: u64, message: &mut [u8]) {
@@ -163,7 +233,19 @@ fn opened(cipher: &mut dyn Contender, message: &mut [u8]) -> io::Result<()> {
 }
 
 fn milliseconds(start: Instant) -> f64 {
-    start.elapsed().as_secs_f64() * 1e3
+    apart(start, Instant::now())
+}
+
+fn apart(start: Instant, end: Instant) -> f64 {
+    (end - start).as_secs_f64() * 1e3
+}
+
+fn between(by: &str, to: &str, octets: usize, messages: usize, times: &Times) {
+    for (what, milliseconds) in [("response", times.response), ("sealing", times.sealing)] {
+        println!(
+            "{{\"what\": \"{what}\", \"by\": \"{by}\", \"to\": \"{to}\", \"octets\": {octets}, \"messages\": {messages}, \"ms\": {milliseconds:.3}}}"
+        );
+    }
 }
 
 fn report(by: &str, octets: usize, messages: usize, times: &Times) {

@@ -43,6 +43,8 @@ fn tc(n: u32, tuples: u32) -> Tc {
         },
         lost_neighbours: BTreeSet::new(),
         lost_networks: BTreeSet::new(),
+        quotes: BTreeMap::new(),
+        proof: None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! The HELLOs and TCs that this router originates.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use core::time::Duration;
 
 use nhdp::{jitter, Family, InterfaceId, Piece, Time};
@@ -11,7 +13,7 @@ use super::timing::tc_pace;
 use super::{Context, Instance};
 use crate::address::is_routable;
 use crate::config::{Config, HelloTiming};
-use crate::extension::{neighbour_metrics, OlsrNeighbour};
+use crate::extension::{neighbour_metrics, newest_counter, OlsrNeighbour};
 use crate::hello::{decorate, mac_tlv, willingness_tlv};
 use crate::own_seqno::OwnNumbers;
 use crate::tc::{AttachedNetwork, Content, NeighbourAddress};
@@ -144,14 +146,23 @@ impl Instance {
     fn encode_tc(&mut self, config: &Config) -> Vec<Vec<u8>> {
         let times = [config.timing.tc_interval, config.timing.tc_validity];
         let ansn = self.own.ansn();
-        let own = &mut self.own;
+        let counters = self.neighbour_counters();
+        let counter = |originator: IpAddr| counters.get(&originator).copied();
+        let (own, limit) = (&mut self.own, message_limit(config));
+        let next_seq = || own.next_seq();
         let messages =
             self.advertised
-                .encode(self.originator, ansn, times, message_limit(config), || {
-                    own.next_seq()
-                });
+                .encode(self.originator, ansn, times, limit, counter, next_seq);
         // A TC fails to encode only when it exceeds 64 KiB, and those are cut to a packet's size.
         messages.unwrap_or_default()
+    }
+
+    /// The counters of the newest HELLOs of the neighbours that sign, by originator.
+    fn neighbour_counters(&self) -> BTreeMap<IpAddr, u64> {
+        let counters = self.symmetric_neighbours().filter_map(|(id, neighbour)| {
+            Some((neighbour.ext.originator?, newest_counter(&self.nhdp, id)?))
+        });
+        counters.collect()
     }
 
     /// Applies a changed local attached network set. A network of this router's own needs no route to another's.

@@ -13,18 +13,24 @@ use crate::belief::Witnesses;
 use crate::event::Event;
 use crate::extension::{link_metric_out, symmetric_links, OlsrNeighbour};
 use crate::routing::{self, FirstHop, Network};
+use crate::tier::Signed;
 
 impl Instance {
     pub(super) fn calculate_routes(&mut self, ctx: &mut Context) {
         ctx.counters.route_calculations += 1;
         let neighbours = self.first_hops(ctx.config.link_metric);
-        let witnesses = Witnesses::new(&self.nhdp, &self.topology);
+        let witnesses = Witnesses::new(&self.nhdp, &self.topology, ctx.speakers);
         let network = Network {
             originator: self.originator,
             neighbours: &neighbours,
             topology: &self.topology,
             witnesses: &witnesses,
             accept: &ctx.config.accept,
+            signed: Signed {
+                signatures: ctx.config.signatures,
+                speakers: ctx.speakers,
+                now: ctx.now,
+            },
         };
         let attached: BTreeSet<Prefix> = ctx
             .config
@@ -63,6 +69,7 @@ impl Instance {
                 links.min_by_key(|(metric, link)| (*metric, link.interface, link.source))?;
             Some(FirstHop {
                 originator: neighbour.ext.originator?,
+                signed: neighbour.ext.signed,
                 metric,
                 interface: link.interface,
                 next_hop: link.source,

@@ -9,19 +9,20 @@ use super::{Context, Instance};
 use crate::config::Config;
 use crate::event::Event;
 use crate::extension::OlsrNeighbour;
+use crate::hello::HelloInfo;
 use crate::own_seqno::OwnMessage;
 
 impl Instance {
     /// Returns whether a HELLO from `source` claims addresses of a symmetric neighbour that has not announced `source`.
     /// A router announces all its addresses on each interface (RFC 6130, section 11.1).
-    pub(super) fn is_of_another(
-        &self,
-        source: IpAddr,
-        hello: &Hello,
-        originator: Option<IpAddr>,
-    ) -> bool {
+    pub(super) fn is_of_another(&self, source: IpAddr, hello: &Hello, info: &HelloInfo) -> bool {
+        let originator = info.originator;
         let claims = |neighbour: &OlsrNeighbour| {
             let same = originator.is_some() && neighbour.ext.originator == originator;
+            if same && info.is_signed() && !neighbour.ext.signed {
+                // It is the one that is not signed that speaks for another.
+                return false;
+            }
             let mut addresses = hello.local_addresses();
             same || addresses.any(|address| {
                 let theirs = neighbour.ext.originator == Some(address);

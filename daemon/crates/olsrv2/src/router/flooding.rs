@@ -10,6 +10,7 @@ use super::input::is_neighbour;
 use super::Router;
 use crate::duplicate::{MessageKey, Sender};
 use crate::instance::Instance;
+use crate::speakers::Way;
 
 impl Router {
     /// Handles a message that may be forwarded at `due` (RFC 7181, section 14).
@@ -55,23 +56,20 @@ impl Router {
             typ,
             digest: self.digest(raw),
         };
-        if !self.duplicates.is_processed(&key) && self.is_disbelieved(now, originator, source, raw)
-        {
-            self.counters.disbelieved += 1;
-            return self.show_originator(now, originator, raw, due);
-        }
-        let (hold, limit) = (
-            self.config.timing.duplicate_hold_time,
-            self.config.limits.duplicates,
-        );
-        let seen = self.duplicates.entry(now, key, sender, hold, limit);
-        if core::mem::replace(&mut seen.processed, true) {
+        if self.duplicates.is_processed(now, &key) {
             self.counters.duplicates += 1;
             let instances = self.instances.iter_mut();
             instances
                 .for_each(|instance| instance.topology.heard_again(now, originator, seq, source));
-        } else if typ == iana::message::TC {
-            self.handle_tc(now, source, raw);
+        } else if !self.process_flooded(now, interface, source, originator, raw, due) {
+            return;
+        } else {
+            let (hold, limit) = (
+                self.config.timing.duplicate_hold_time,
+                self.config.limits.duplicates,
+            );
+            let seen = self.duplicates.entry(now, key, sender, hold, limit);
+            seen.processed = true;
         }
         // Only messages that may be forwarded count as received or forwarded (RFC 7181, section 14.1).
         if let Some(copy) = forward_copy(raw.octets) {
@@ -79,6 +77,37 @@ impl Router {
                 self.forward(now, raw, copy, due);
             }
         }
+    }
+
+    /// Processes a new message, unless somebody else than its originator has sent it. Returns whether it may be
+    /// forwarded.
+    fn process_flooded(
+        &mut self,
+        now: Time,
+        interface: InterfaceId,
+        source: IpAddr,
+        originator: IpAddr,
+        raw: &RawMessage,
+        due: Time,
+    ) -> bool {
+        let (message, origin) = (raw.decode(), (interface, source));
+        let author = self.judge(now, origin, Way::Flooded, raw, message.as_ref().ok());
+        let Some(author) = author else {
+            return false;
+        };
+        let proof = author.proof();
+        if proof.is_none() && self.is_disbelieved(now, originator, source, raw) {
+            self.counters.disbelieved += 1;
+            self.show_originator(now, originator, raw, due);
+            return false;
+        }
+        if raw.header.typ == iana::message::TC {
+            match message {
+                Ok(message) => self.handle_tc(now, source, &message, proof),
+                Err(_) => self.counters.malformed += 1,
+            }
+        }
+        true
     }
 
     /// Returns whether a message contradicts its claimed originator, which no signature proves (docs/development/adr/0050).

@@ -3,11 +3,13 @@
 use core::net::IpAddr;
 
 use nhdp::{jitter, Family, Hello, InterfaceId, Time};
-use rfc5444::{iana, PacketView, RawMessage};
+use rfc5444::{iana, Message, PacketView, RawMessage};
 
 use super::Router;
 use crate::hello::HelloInfo;
 use crate::instance::Instance;
+use crate::signatures::Proof;
+use crate::speakers::Way;
 use crate::tc::Tc;
 
 impl Router {
@@ -71,11 +73,15 @@ impl Router {
             self.counters.invalid += 1;
             return;
         };
+        let (origin, way) = ((interface, source), Way::Direct(interface));
+        let Some(author) = self.judge(now, origin, way, raw, Some(&message)) else {
+            return;
+        };
         let Some(source) = hello_source(&hello, source) else {
             self.counters.invalid += 1;
             return;
         };
-        let Ok(info) = HelloInfo::read(&message, &hello, source) else {
+        let Ok(info) = HelloInfo::read(&message, &hello, source, author.proof()) else {
             self.counters.invalid += 1;
             return;
         };
@@ -110,6 +116,9 @@ impl Router {
         seq: u16,
         raw: &RawMessage,
     ) {
+        if self.signing && !self.is_own_signature(now, (interface, source), raw) {
+            return;
+        }
         let tc = Some(raw).filter(|raw| raw.header.typ == iana::message::TC);
         let ansn = tc.and_then(|raw| Some(Tc::read(&raw.decode().ok()?).ok()??.ansn));
         let (instances, mut ctx) = self.parts(now);
@@ -121,13 +130,15 @@ impl Router {
         }
     }
 
-    pub(super) fn handle_tc(&mut self, now: Time, source: IpAddr, raw: &RawMessage) {
-        let Ok(message) = raw.decode() else {
-            self.counters.malformed += 1;
-            return;
-        };
-        let tc = match Tc::read(&message) {
-            Ok(Some(tc)) => tc,
+    pub(super) fn handle_tc(
+        &mut self,
+        now: Time,
+        source: IpAddr,
+        message: &Message,
+        proof: Option<Proof>,
+    ) {
+        let tc = match Tc::read(message) {
+            Ok(Some(tc)) => Tc { proof, ..tc },
             Ok(None) => return,
             Err(_) => {
                 self.counters.invalid += 1;

@@ -1,7 +1,10 @@
 use super::*;
 use crate::config::Limits;
+use crate::signatures::Signatures;
+use crate::speakers::Speakers;
 use crate::tc::{Content, NeighbourAddress, Tc};
 use alloc::collections::BTreeSet;
+use alloc::vec;
 use core::time::Duration;
 
 fn address(text: &str) -> IpAddr {
@@ -15,6 +18,7 @@ fn metric(value: u32) -> Metric {
 fn neighbour(originator: &str, value: u32) -> FirstHop {
     FirstHop {
         originator: address(originator),
+        signed: false,
         metric: metric(value),
         interface: InterfaceId(1),
         next_hop: address(originator),
@@ -45,6 +49,8 @@ fn topology(from: &str, to: &str, value: u32) -> Topology {
         },
         lost_neighbours: BTreeSet::new(),
         lost_networks: BTreeSet::new(),
+        quotes: BTreeMap::new(),
+        proof: None,
     };
     let mut topology = Topology::default();
     let source = address(from);
@@ -64,12 +70,18 @@ fn view(neighbours: &[FirstHop], topology: &Topology, to: &str) -> RouteView {
         max_links: 1,
         max_two_hops: 1,
     });
+    let speakers = Speakers::default();
     let network = Network {
         originator: address("10.0.0.1"),
         neighbours,
         topology,
-        witnesses: &Witnesses::new(&nhdp, topology),
+        witnesses: &Witnesses::new(&nhdp, topology, &speakers),
         accept: &Accept::default(),
+        signed: Signed {
+            signatures: Signatures::Prefer,
+            speakers: &speakers,
+            now: Duration::ZERO,
+        },
     };
     let routes = calculate(&network, |_| false);
     routes[&Prefix::host(address(to))]

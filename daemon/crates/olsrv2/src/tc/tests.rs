@@ -28,10 +28,17 @@ fn content(addresses: u8) -> Content {
 fn round_trip(content: &Content, limit: usize) -> Vec<Tc> {
     let mut seq = 65534u16;
     let times = [Duration::from_secs(5), Duration::from_secs(15)];
-    let messages = content.encode([10, 0, 0, 1].into(), 65535, times, limit, || {
-        seq = seq.wrapping_add(1);
-        seq
-    });
+    let messages = content.encode(
+        [10, 0, 0, 1].into(),
+        65535,
+        times,
+        limit,
+        |_| None,
+        || {
+            seq = seq.wrapping_add(1);
+            seq
+        },
+    );
     let read = |octets: Vec<u8>| Tc::read(&Message::decode(&octets).unwrap());
     let read = |octets| read(octets).unwrap().unwrap();
     messages.unwrap().into_iter().map(read).collect()
@@ -65,7 +72,10 @@ fn a_limit_is_kept_to_the_octet() {
     let content = content(20);
     let originator = [10, 0, 0, 1].into();
     let times = [Duration::from_secs(5); 2];
-    let size = content.encode(originator, 1, times, 0, || 1).unwrap()[0].len();
+    let size = content
+        .encode(originator, 1, times, 0, |_| None, || 1)
+        .unwrap()[0]
+        .len();
     assert!(content.fits(originator, size));
     assert!(!content.fits(originator, size - 1));
 }
@@ -92,7 +102,7 @@ fn what_exceeds_a_message_travels_in_incomplete_tcs() {
     };
     let times = [Duration::from_secs(5); 2];
     let messages = content
-        .encode(IpAddr::from([0xfd; 16]), 7, times, 1200, || 1)
+        .encode(IpAddr::from([0xfd; 16]), 7, times, 1200, |_| None, || 1)
         .unwrap();
     assert!(messages.iter().all(|message| message.len() <= 1200));
     let read = |octets: &Vec<u8>| Tc::read(&Message::decode(octets).unwrap());
@@ -112,7 +122,7 @@ fn what_exceeds_a_message_travels_in_incomplete_tcs() {
 fn invalid_tcs_are_named() {
     let times = [Duration::from_secs(5), Duration::from_secs(15)];
     let octets = content(2)
-        .encode([10, 0, 0, 1].into(), 1, times, 1200, || 1)
+        .encode([10, 0, 0, 1].into(), 1, times, 1200, |_| None, || 1)
         .unwrap();
     let valid = Message::decode(&octets[0]).unwrap();
     let with = |change: &dyn Fn(&mut Message)| {
@@ -176,7 +186,7 @@ fn invalid_tcs_are_named() {
 
 fn read_changed(change: impl Fn(&mut Message)) -> Option<Tc> {
     let times = [Duration::from_secs(5); 2];
-    let octets = content(2).encode([10, 0, 0, 1].into(), 1, times, 1200, || 1);
+    let octets = content(2).encode([10, 0, 0, 1].into(), 1, times, 1200, |_| None, || 1);
     let mut message = Message::decode(&octets.unwrap()[0]).unwrap();
     change(&mut message);
     Tc::read(&message).unwrap()
@@ -233,6 +243,7 @@ fn a_packet_of_tcs_decodes() {
             1,
             [Duration::from_secs(5); 2],
             1200,
+            |_| None,
             || 1,
         )
         .unwrap();

@@ -1,12 +1,13 @@
 //! What is known of one router.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
 
 use nhdp::Time;
 use rfc5444::Prefix;
 
 use super::Node;
+use crate::signatures::Quote;
 use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
 use crate::view::NodeView;
 use crate::voice::Voice;
@@ -23,9 +24,36 @@ impl Node {
             suspect: None,
             refreshed: false,
             voice: Voice::new(now, source, tc.seq, tc.validity),
+            proof: tc.proof,
+            quotes: BTreeMap::new(),
+            confirmed: BTreeSet::new(),
             neighbours: BTreeMap::new(),
             attached: BTreeMap::new(),
         }
+    }
+
+    /// Returns whether its newest TC was signed.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.proof.is_some()
+    }
+
+    /// Takes in what a TC quotes of the neighbours that there is room for.
+    pub(super) fn take_quotes(&mut self, tc: &Tc) {
+        if tc.complete {
+            self.quotes.clear();
+        }
+        let quotes = tc
+            .quotes
+            .iter()
+            .map(|(neighbour, quote)| (*neighbour, *quote));
+        let neighbours = &self.neighbours;
+        self.quotes
+            .extend(quotes.filter(|(neighbour, _)| neighbours.contains_key(neighbour)));
+    }
+
+    /// Returns what it quotes of a neighbour's counter.
+    pub(crate) fn quote(&self, neighbour: IpAddr) -> Option<Quote> {
+        self.quotes.get(&neighbour).copied()
     }
 
     /// The addresses of advertised neighbours.

@@ -17,6 +17,11 @@ impl Topology {
             .map(|(originator, node)| (*originator, node))
     }
 
+    /// Returns what is known of a router.
+    pub(crate) fn node(&self, originator: IpAddr) -> Option<&Node> {
+        self.nodes.get(&originator)
+    }
+
     /// Returns whether a router with this originator is known.
     pub(crate) fn contains(&self, originator: IpAddr) -> bool {
         self.nodes.contains_key(&originator)

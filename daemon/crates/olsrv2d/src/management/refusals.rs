@@ -34,5 +34,8 @@ fn counter(kind: RefusalKind) -> &'static str {
         RefusalKind::Malformed => "malformed",
         RefusalKind::Spoofed => "spoofed",
         RefusalKind::Disbelieved => "disbelieved",
+        RefusalKind::Forged => "forged",
+        RefusalKind::NotSigned => "not_signed",
+        RefusalKind::Replayed => "replayed",
     }
 }

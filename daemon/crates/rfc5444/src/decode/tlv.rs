@@ -17,6 +17,20 @@ pub(super) fn block(reader: &mut Reader) -> Result<Vec<Tlv>, DecodeError> {
     Ok(tlvs)
 }
 
+/// Reads a message TLV block. Returns the type and all octets of each TLV.
+pub(crate) fn raw_message_tlvs<'a>(
+    reader: &mut Reader<'a>,
+) -> Result<Vec<(u8, &'a [u8])>, DecodeError> {
+    let mut block = content(reader)?;
+    let mut tlvs = Vec::new();
+    while !block.is_empty() {
+        let before = block.rest();
+        let tlv = RawTlv::read(&mut block, None)?;
+        tlvs.push((tlv.typ, &before[..before.len() - block.rest().len()]));
+    }
+    Ok(tlvs)
+}
+
 /// Reads the TLV block of an address block, and adds the TLVs to the addresses, ordered by type and type extension.
 pub(super) fn address_block(
     reader: &mut Reader,

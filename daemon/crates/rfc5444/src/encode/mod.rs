@@ -4,6 +4,8 @@ mod address;
 mod blocks;
 mod tlv;
 
+pub(crate) use tlv::push_message_tlv;
+
 use alloc::vec::Vec;
 use core::net::IpAddr;
 

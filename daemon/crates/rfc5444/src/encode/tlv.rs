@@ -15,9 +15,13 @@ use crate::{AddressEntry, EncodeError, Tlv};
 /// Appends a packet or message TLV block.
 pub(super) fn block(out: &mut Vec<u8>, tlvs: &[Tlv]) -> Result<(), EncodeError> {
     with_length(out, |out| {
-        let push = |tlv: &Tlv| push_tlv(out, (tlv.typ, tlv.ext), 0, &[], &tlv.value);
-        tlvs.iter().try_for_each(push)
+        tlvs.iter().try_for_each(|tlv| push_message_tlv(out, tlv))
     })
+}
+
+/// Appends a TLV of a packet or message.
+pub(crate) fn push_message_tlv(out: &mut Vec<u8>, tlv: &Tlv) -> Result<(), EncodeError> {
+    push_tlv(out, (tlv.typ, tlv.ext), 0, &[], &tlv.value)
 }
 
 /// Appends the TLV block of an address block of `entries`.

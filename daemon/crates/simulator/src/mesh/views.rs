@@ -1,13 +1,23 @@
 //! What tests see of the routers.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use olsrv2::{Counters, Family, Router};
 
-use super::{v4, v6, Mesh, NodeId};
+use super::{plain_v6, v4, Mesh, NodeId, Recorded};
 
 impl Mesh {
+    /// Records from now on what all nodes send.
+    pub fn record(&mut self) {
+        self.recorded = Some(Vec::new());
+    }
+
+    /// Ends the recording.
+    pub fn recorded(&mut self) -> Vec<Recorded> {
+        self.recorded.take().unwrap_or_default()
+    }
+
     /// Returns the router of a node, if it runs.
     pub fn router(&self, node: NodeId) -> Option<&Router> {
         self.nodes[node].router.as_ref()
@@ -30,8 +40,13 @@ impl Mesh {
     pub fn originator(&self, node: NodeId, family: Family) -> IpAddr {
         match family {
             Family::V4 => v4(node).into(),
-            Family::V6 => v6(node).into(),
+            Family::V6 => self.v6(node).into(),
         }
+    }
+
+    pub(super) fn v6(&self, node: NodeId) -> Ipv6Addr {
+        let key = self.nodes[node].key.as_ref();
+        key.map_or(plain_v6(node), |key| key.locator())
     }
 
     /// Returns the nodes that hear a node and that it hears, while both routers run.

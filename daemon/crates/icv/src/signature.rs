@@ -1,0 +1,143 @@
+//! Reading and verifying what a message says about its signature.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr};
+
+use ed25519_dalek::{Signature, VerifyingKey};
+use rfc5444::iana::message_tlv;
+use rfc5444::{covered_octets, Tlv};
+use sha2::{Digest, Sha512};
+
+use crate::{Fault, DOMAIN, KEY_LENGTH, SIGNATURE_LENGTH};
+
+/// The type extension of the ICV message TLV: a key and a signature.
+pub const ICV_EXTENSION: u8 = 224;
+/// The type extension of the TIMESTAMP message TLV: a counter and its age.
+pub const TIMESTAMP_EXTENSION: u8 = 224;
+const TIMESTAMP_LENGTH: usize = size_of::<u64>() + size_of::<u32>();
+
+/// The first octet of a node's address, and the bit in which its locator differs (fc00::/8 and fd00::/8).
+const ADDRESS_OCTET: u8 = 0xfc;
+const LOCATOR_BIT: u8 = 0x01;
+
+/// What a message says about its signature, not verified yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The Ed25519 public key.
+    pub key: [u8; KEY_LENGTH],
+    /// The counter of the message.
+    pub counter: u64,
+    /// How much the counter exceeds the lowest one that the sender has used lately.
+    pub age: u32,
+    signature: [u8; SIGNATURE_LENGTH],
+}
+
+impl Claim {
+    /// Reads the claim from the TLVs of a message; `None` when it has neither TLV. Those with other type extensions
+    /// are of other protocols.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::Count`] and [`Fault::Length`].
+    pub fn read(tlvs: &[Tlv]) -> Result<Option<Self>, Fault> {
+        let icv = only(tlvs, message_tlv::ICV, ICV_EXTENSION)?;
+        let timestamp = only(tlvs, message_tlv::TIMESTAMP, TIMESTAMP_EXTENSION)?;
+        let (icv, timestamp) = match (icv, timestamp) {
+            (None, None) => return Ok(None),
+            (Some(icv), Some(timestamp)) => (icv, timestamp),
+            _ => return Err(Fault::Count),
+        };
+        let timestamp: [u8; TIMESTAMP_LENGTH] = timestamp
+            .try_into()
+            .map_err(|_| Fault::Length(timestamp.len()))?;
+        let (counter, age) = timestamp.split_at(size_of::<u64>());
+        let (key, signature) = icv.split_first_chunk().ok_or(Fault::Length(icv.len()))?;
+        let signature = signature.try_into().map_err(|_| Fault::Length(icv.len()))?;
+        Ok(Some(Self {
+            key: *key,
+            counter: counter
+                .iter()
+                .fold(0, |sum, octet| sum << 8 | u64::from(*octet)),
+            age: age
+                .iter()
+                .fold(0, |sum, octet| sum << 8 | u32::from(*octet)),
+            signature,
+        }))
+    }
+
+    /// Returns the lowest counter that the sender has used lately.
+    pub fn floor(&self) -> u64 {
+        self.counter.saturating_sub(self.age.into())
+    }
+
+    /// Verifies that the key has signed `message`, and that it may speak for `originator`, the message's.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::Address`] before any arithmetic on the signature, so that a false address costs one hash and one point.
+    /// [`Fault::Key`] for a key that is not on the curve or has a small order. [`Fault::Signature`] also for a message
+    /// whose header or TLV block is malformed.
+    pub fn verify(&self, originator: IpAddr, message: &[u8]) -> Result<(), Fault> {
+        let key = VerifyingKey::from_bytes(&self.key).map_err(|_| Fault::Key)?;
+        if key.is_weak() {
+            return Err(Fault::Key);
+        }
+        if !may_speak(&key, originator) {
+            return Err(Fault::Address);
+        }
+        let signed = signed_octets(message).ok_or(Fault::Signature)?;
+        key.verify_strict(&signed, &Signature::from_bytes(&self.signature))
+            .map_err(|_| Fault::Signature)
+    }
+}
+
+/// Returns whether an address is the address or the locator of a key. False for a key that is not on the curve.
+pub fn is_hash_of(address: Ipv6Addr, key: &[u8; KEY_LENGTH]) -> bool {
+    VerifyingKey::from_bytes(key).is_ok_and(|key| is_of(address, &key))
+}
+
+/// Returns the hash of a key: the first 16 octets of SHA-512(SHA-512(X25519 public key)). It is the address of the key's
+/// owner where it begins with 0xfc. `None` for a key that is not on the curve.
+pub fn address_of(key: &[u8; KEY_LENGTH]) -> Option<Ipv6Addr> {
+    VerifyingKey::from_bytes(key).ok().map(|key| hash(&key))
+}
+
+/// Returns the octets that a signature covers; `None` for a malformed message.
+pub(crate) fn signed_octets(message: &[u8]) -> Option<Vec<u8>> {
+    let mut octets = DOMAIN.to_vec();
+    octets.extend(covered_octets(message).ok()?);
+    Some(octets)
+}
+
+/// Returns whether a key may speak for an originator. In fc00::/7 the originator itself says so.
+fn may_speak(key: &VerifyingKey, originator: IpAddr) -> bool {
+    match originator {
+        IpAddr::V6(address) if address.octets()[0] & !LOCATOR_BIT == ADDRESS_OCTET => {
+            is_of(address, key)
+        }
+        _ => true,
+    }
+}
+
+/// The locator differs from the address in one bit.
+fn is_of(address: Ipv6Addr, key: &VerifyingKey) -> bool {
+    let mut octets = address.octets();
+    octets[0] &= !LOCATOR_BIT;
+    octets[0] == ADDRESS_OCTET && octets == hash(key).octets()
+}
+
+fn hash(key: &VerifyingKey) -> Ipv6Addr {
+    let digest = Sha512::digest(Sha512::digest(key.to_montgomery().as_bytes()));
+    let mut octets = [0; 16];
+    octets.copy_from_slice(&digest[..16]);
+    octets.into()
+}
+
+/// Returns the value of the only TLV of this type and type extension.
+fn only(tlvs: &[Tlv], typ: u8, ext: u8) -> Result<Option<&[u8]>, Fault> {
+    let mut found = tlvs.iter().filter(|tlv| tlv.is(typ, ext));
+    match (found.next(), found.next()) {
+        (first, None) => Ok(first.map(|tlv| tlv.value.as_slice())),
+        _ => Err(Fault::Count),
+    }
+}

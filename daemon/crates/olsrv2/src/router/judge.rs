@@ -1,0 +1,183 @@
+//! Whether a message is what its originator has sent: its signature and its counter.
+
+use alloc::collections::BTreeMap;
+use core::net::IpAddr;
+
+use icv::Claim;
+use nhdp::{InterfaceId, Time};
+use rfc5444::{Message, RawMessage};
+
+use super::input::is_neighbour;
+use super::Router;
+use crate::rate::Bucket;
+use crate::signatures::{Proof, Signatures, TrustedKey};
+use crate::speakers::{Refused, Way};
+
+/// False signatures of a source that are verified: how many at once, and how many a second from then on. Each costs
+/// about a tenth of a millisecond.
+const FAILURES_OF_SOURCE: (u32, u32) = (16, 4);
+/// The same for all sources that are no neighbours, together.
+const FAILURES_OF_STRANGERS: (u32, u32) = (128, 64);
+/// Most sources whose failures are counted.
+const MAX_SOURCES: usize = 512;
+
+/// What a message's signature says of its originator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    /// Nothing: the message is not signed, or signatures are not looked at.
+    Unknown,
+    /// The originator has sent it.
+    Proven(Proof),
+}
+
+impl Author {
+    pub(super) fn proof(self) -> Option<Proof> {
+        match self {
+            Self::Unknown => None,
+            Self::Proven(proof) => Some(proof),
+        }
+    }
+}
+
+/// The false signatures of each source, so that a flood of them costs bounded time.
+#[derive(Debug)]
+pub(super) struct Failures {
+    sources: BTreeMap<(InterfaceId, IpAddr), Bucket>,
+    strangers: Bucket,
+}
+
+impl Failures {
+    pub(super) fn new(now: Time) -> Self {
+        let (burst, per_second) = FAILURES_OF_STRANGERS;
+        Self {
+            sources: BTreeMap::new(),
+            strangers: Bucket::new(now, burst, per_second),
+        }
+    }
+
+    /// Returns whether a message of a source is worth a verification.
+    fn may_verify(
+        &self,
+        now: Time,
+        source: (InterfaceId, IpAddr),
+        is_neighbour: impl FnOnce() -> bool,
+    ) -> bool {
+        let own = self.sources.get(&source);
+        own.is_none_or(|own| own.has(now)) && (self.strangers.has(now) || is_neighbour())
+    }
+
+    fn add(&mut self, now: Time, source: (InterfaceId, IpAddr)) {
+        if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
+            // Those that have regained all of their budget are as good as forgotten.
+            self.sources.retain(|_, bucket| bucket.used(now) > 0);
+        }
+        if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
+            self.sources.pop_first();
+        }
+        let (burst, per_second) = FAILURES_OF_SOURCE;
+        let bucket = || Bucket::new(now, burst, per_second);
+        self.sources.entry(source).or_insert_with(bucket).take(now);
+        self.strangers.take(now);
+    }
+}
+
+impl Router {
+    /// Sets the keys of trusted routers by address. What others have signed under such an address is not believed.
+    pub fn set_trusted_keys(&mut self, keys: BTreeMap<IpAddr, TrustedKey>) {
+        self.speakers.set_trusted(keys);
+    }
+
+    /// Returns who has sent a message, or `None` when it must be dropped. Counts why.
+    pub(super) fn judge(
+        &mut self,
+        now: Time,
+        origin: (InterfaceId, IpAddr),
+        way: Way,
+        raw: &RawMessage,
+        message: Option<&Message>,
+    ) -> Option<Author> {
+        if self.config.signatures == Signatures::Off {
+            return Some(Author::Unknown);
+        }
+        let claim = message.map_or(Ok(None), |message| Claim::read(&message.tlvs));
+        match (claim, raw.header.originator) {
+            (Ok(None), originator) => self.judge_unsigned(now, originator),
+            (Ok(Some(claim)), Some(originator)) => {
+                self.judge_claim(now, origin, way, raw, originator, &claim)
+            }
+            (Ok(Some(_)), None) | (Err(_), _) => {
+                self.counters.forged += 1;
+                None
+            }
+        }
+    }
+
+    fn judge_unsigned(&mut self, now: Time, originator: Option<IpAddr>) -> Option<Author> {
+        if self.config.signatures == Signatures::Require {
+            self.counters.not_signed += 1;
+            return None;
+        }
+        if originator.is_some_and(|originator| self.speakers.must_sign(now, originator)) {
+            self.counters.forged += 1;
+            return None;
+        }
+        Some(Author::Unknown)
+    }
+
+    fn judge_claim(
+        &mut self,
+        now: Time,
+        origin: (InterfaceId, IpAddr),
+        way: Way,
+        raw: &RawMessage,
+        originator: IpAddr,
+        claim: &Claim,
+    ) -> Option<Author> {
+        match self.speakers.check(now, originator, claim, way) {
+            Ok(()) => {}
+            Err(Refused::Replayed) => {
+                self.counters.replayed += 1;
+                return None;
+            }
+            Err(Refused::OtherKey) => {
+                self.counters.forged += 1;
+                return None;
+            }
+        }
+        let instances = &self.instances;
+        let is_neighbour = || is_neighbour(instances, origin.0, origin.1);
+        if !self.failures.may_verify(now, origin, is_neighbour) {
+            self.counters.rate_limited += 1;
+            return None;
+        }
+        self.counters.verified += 1;
+        if claim.verify(originator, raw.octets).is_err() {
+            self.failures.add(now, origin);
+            self.counters.forged += 1;
+            return None;
+        }
+        let limit = self.config.limits.nodes;
+        let proof = self.speakers.accept(now, originator, claim, way, limit);
+        Some(Author::Proven(proof))
+    }
+
+    /// Returns whether a message with this router's originator is signed by its key. Echoes of what this router has
+    /// sent, by far the most of them, are recognised without arithmetic.
+    pub(super) fn is_own_signature(
+        &mut self,
+        now: Time,
+        origin: (InterfaceId, IpAddr),
+        raw: &RawMessage,
+    ) -> bool {
+        let message = raw.decode().ok();
+        let claim = message.as_ref().map(|message| Claim::read(&message.tlvs));
+        let newest = self.own_counters.newest();
+        if let (Some(Ok(Some(claim))), Some(newest)) = (claim, newest) {
+            if claim.counter <= newest {
+                return false;
+            }
+        }
+        let author = self.judge(now, origin, Way::Flooded, raw, message.as_ref());
+        author.is_some_and(|author| author.proof().is_some())
+    }
+}

@@ -1,0 +1,161 @@
+//! The originators that sign their messages: with which key, and which of their counters were taken in.
+
+use alloc::collections::BTreeMap;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use icv::{Claim, KEY_LENGTH};
+use nhdp::{InterfaceId, Time};
+
+use crate::signatures::{Proof, TrustedKey};
+use crate::window::Window;
+
+/// Time after a signed message for which nobody speaks unsigned, or with another key, for its originator.
+const BOUND: Duration = Duration::from_secs(300);
+
+/// How a message travels. HELLOs are heard on each interface, and do not repeat there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// From the neighbour itself, on this interface.
+    Direct(InterfaceId),
+    /// Over any number of hops.
+    Flooded,
+}
+
+/// Why a claim is refused before its signature is verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Its counter was taken in already, or is too old.
+    Replayed,
+    /// Another key is bound to the originator.
+    OtherKey,
+}
+
+/// An originator that signs.
+#[derive(Debug)]
+struct Speaker {
+    key: [u8; KEY_LENGTH],
+    /// The highest floor that it has announced.
+    floor: u64,
+    windows: BTreeMap<Way, Window>,
+    heard: Time,
+}
+
+/// All of them, and the keys of trusted routers.
+#[derive(Debug, Default)]
+pub(crate) struct Speakers {
+    speakers: BTreeMap<IpAddr, Speaker>,
+    trusted: BTreeMap<IpAddr, TrustedKey>,
+}
+
+impl Speakers {
+    /// Sets the keys of trusted routers by address. What another key has said under such an address is forgotten.
+    pub(crate) fn set_trusted(&mut self, trusted: BTreeMap<IpAddr, TrustedKey>) {
+        self.speakers.retain(|address, speaker| {
+            let card = trusted.get(address);
+            card.is_none_or(|card| card.key == speaker.key)
+        });
+        self.trusted = trusted;
+    }
+
+    /// Returns whether nobody may speak unsigned for an originator.
+    pub(crate) fn must_sign(&self, now: Time, originator: IpAddr) -> bool {
+        let lately = |speaker: &Speaker| now < speaker.heard + BOUND;
+        self.trusted.get(&originator).is_some_and(|card| card.signs)
+            || self.speakers.get(&originator).is_some_and(lately)
+    }
+
+    /// Returns whether an address is that of a trusted router.
+    pub(crate) fn is_trusted(&self, address: IpAddr) -> bool {
+        self.trusted.contains_key(&address)
+    }
+
+    /// Judges a claim by what is known of its originator.
+    pub(crate) fn check(
+        &self,
+        now: Time,
+        originator: IpAddr,
+        claim: &Claim,
+        way: Way,
+    ) -> Result<(), Refused> {
+        if self
+            .trusted
+            .get(&originator)
+            .is_some_and(|card| card.key != claim.key)
+        {
+            return Err(Refused::OtherKey);
+        }
+        let Some(speaker) = self.speakers.get(&originator) else {
+            return Ok(());
+        };
+        if speaker.key != claim.key {
+            let is_free = now >= speaker.heard + BOUND;
+            return if is_free {
+                Ok(())
+            } else {
+                Err(Refused::OtherKey)
+            };
+        }
+        let window = speaker.windows.get(&way).copied().unwrap_or_default();
+        let is_new = claim.counter >= speaker.floor && window.is_new(claim.counter);
+        if is_new {
+            Ok(())
+        } else {
+            Err(Refused::Replayed)
+        }
+    }
+
+    /// Takes a verified claim in, which [`Speakers::check`] has passed. At `limit`, the originator that was heard
+    /// longest ago gives way, trusted ones last.
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        originator: IpAddr,
+        claim: &Claim,
+        way: Way,
+        limit: usize,
+    ) -> Proof {
+        if !self.speakers.contains_key(&originator) {
+            self.make_room(limit);
+        }
+        let new = || Speaker {
+            key: claim.key,
+            floor: 0,
+            windows: BTreeMap::new(),
+            heard: now,
+        };
+        let speaker = self.speakers.entry(originator).or_insert_with(new);
+        if speaker.key != claim.key {
+            *speaker = new();
+        }
+        speaker.heard = now;
+        speaker.floor = speaker.floor.max(claim.floor());
+        speaker.windows.entry(way).or_default().take(claim.counter);
+        Proof {
+            counter: claim.counter,
+            floor: claim.floor(),
+        }
+    }
+
+    /// Returns the lowest counter that an originator has used lately, as far as it has said.
+    pub(crate) fn floor(&self, originator: IpAddr) -> Option<u64> {
+        self.speakers.get(&originator).map(|speaker| speaker.floor)
+    }
+
+    /// Returns the key with which an originator signs.
+    pub(crate) fn key(&self, originator: IpAddr) -> Option<&[u8; KEY_LENGTH]> {
+        self.speakers.get(&originator).map(|speaker| &speaker.key)
+    }
+
+    fn make_room(&mut self, limit: usize) {
+        while self.speakers.len() >= limit.max(1) {
+            let rank = |(address, speaker): &(&IpAddr, &Speaker)| {
+                (self.trusted.contains_key(*address), speaker.heard)
+            };
+            let Some((&oldest, _)) = self.speakers.iter().min_by_key(rank) else {
+                return;
+            };
+            self.speakers.remove(&oldest);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""``meshsec air``: what happens on the air, exchange by exchange."""

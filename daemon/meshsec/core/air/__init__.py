@@ -1,0 +1,1 @@
+"""What happens on the air: frames of a monitor interface in, exchanges and figures by neighbour out."""

@@ -1,0 +1,100 @@
+"""What a congested wire does to the clients of an access point: the experiment of Agosto-Padilla's dissertation.
+
+Two clients ask a server for a page of 320 kB, alone and as a pair, while others send 0, 100, 125 or 150 Mbit/s over
+the wire of 100 Mbit/s behind the access point, nine tenths by TCP. Throughput and delay are what the dissertation
+measured (figures 2 to 5), whose values are kept beside. As a control the same traffic finds a wire with room for it.
+
+hostapd, wpa_supplicant and the kernel's TCP run in a guest, whose time follows the executed instructions.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rt.congestion import figures, paper
+from rt.congestion.rig import CIRCUMSTANCES, TOGETHER
+from rt.measure.frame import Bench
+from rt.measure.results import DIRECTORY, QUICK, MeasurementError, Result
+from tests.lab.basics import patience
+from tests.lab.machines import guest
+from tests.lab.radio import cell
+
+SECONDS = 3600.0
+"""By this machine's clock; about ten for each round's circumstance on a quiet core."""
+PATIENCE = 20
+"""The guest's time leaps forward while nothing runs: deadlines that are to prove life need more of it."""
+LEAST_PART = 0.5
+"""Part of the others' traffic that the wire must carry, as far as it has room, or there was none."""
+_COMMAND = f"""\
+export {patience.VARIABLE}={PATIENCE}
+exec .venv/bin/python -m rt.congestion.rig"""
+Row = Mapping[str, Any]
+
+
+def main() -> int:
+    """Boot the guest once for all rounds."""
+    bench = Bench("congestion", __doc__, 2 if QUICK else 20)
+    rounds = bench.parse().rounds
+    bench.need(guest.obstacle())
+    with bench.measuring():
+        guest.prepare()
+        bench.say(f"{rounds} rounds of {len(CIRCUMSTANCES)} circumstances")
+        rows = measured(rounds)
+        for row in rows:
+            key = {name: row[name] for name in ("wire", "congestion", "how", "client")}
+            bench.take({"what": "throughput", **key}, "Mbit/s", [row["throughput"]])
+            bench.take({"what": "delay", **key}, "ms", [1000 * row["delay"]])
+        for row in rows[:: sum(map(len, TOGETHER))]:  # the same for all pages of a circumstance
+            if row["congestion"]:
+                key = {"what": "others", "wire": row["wire"], "congestion": row["congestion"]}
+                bench.take(key, "Mbit/s", [row["carried"]])
+    params = {"rounds": rounds, "page": cell.PAGE, "queue": cell.QUEUE, "tcp": cell.TCP_PART, "airtime": False}
+    said = {"paper": [point._asdict() for point in paper.POINTS], "citation": paper.CITATION}
+    result = bench.result({**params, **said, "time": "1 ns for each instruction"})
+    result.ratios.extend(ratios(result))
+    return bench.finish(result, figures.draw)
+
+
+def measured(rounds: int, folder: Path = DIRECTORY / "congestion") -> list[Row]:
+    """Return a row for each client that asked for a page. Raises MeasurementError."""
+    shutil.rmtree(folder, ignore_errors=True)
+    outcome = guest.run_in_guest(f"{_COMMAND} {rounds}", folder, seconds=SECONDS, kernel="generic", deterministic=True)
+    if outcome.status != 0:
+        raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
+    return read((folder / "congestion.json").read_text(encoding="utf-8"), rounds)
+
+
+def read(text: str, rounds: int) -> list[Row]:
+    """Return the rows that the guest left; raises MeasurementError when some are missing, or the traffic was none."""
+    rows: list[Row] = json.loads(text)
+    expected = rounds * len(CIRCUMSTANCES) * sum(map(len, TOGETHER))
+    if len(rows) != expected:
+        raise MeasurementError(f"{len(rows)} pages, expected {expected}")
+    for row in rows:
+        room = min(row["congestion"], row["wire"])
+        if row["carried"] < LEAST_PART * room:
+            raise MeasurementError(f"{row['carried']:.0f} Mbit/s of others' traffic where there was to be {room}")
+    return rows
+
+
+def ratios(result: Result) -> Iterator[Mapping[str, object]]:
+    """Yield how many times the delay without congestion a client has, and what part of the throughput."""
+    cells = [one for one in result.cells if one.key["what"] != "others"]
+    at: dict[tuple[object, ...], Sequence[float]] = {
+        (one.key["what"], one.key["how"], one.key["client"], one.key["congestion"], one.key["wire"]): one.samples
+        for one in cells
+    }
+    for (what, how, client, level, wire), samples in at.items():
+        calm = at.get((what, how, client, 0, cell.NARROW))
+        if level and calm:
+            each = [sample / median(calm) for sample in samples]
+            key = {"what": what, "how": how, "client": client, "wire": wire, "congestion": level, "to": "no congestion"}
+            yield {"key": key, "median": median(each), "min": min(each), "max": max(each)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""What an entry says of its results: its sentence with our figures, the claims behind it, and what is missing."""
+
+from collections.abc import Iterator, Mapping
+
+from rt.papers.form import Claim, Entry, Selector, Value
+from rt.papers.kept import Figure, Results
+
+
+def digits(value: float) -> str:
+    """Return a number with three digits, or all before the point, and never with an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def figures(entry: Entry, results: Results) -> dict[str, Figure]:
+    """Return our figures by the names that the sentence and the claims use; those of missing results are left out."""
+    found = {
+        value.name: results.figure(value.ours)
+        for value in entry.named
+        if value.name and isinstance(value.ours, Selector)
+    }
+    return {name: figure for name, figure in found.items() if figure}
+
+
+def sentence(entry: Entry, results: Results) -> str:
+    """Return what the comparison shows, with our figures in it."""
+    known = figures(entry, results)
+    units = {value.name: value.unit for value in entry.named}
+    words = {name: f"{digits(one.median)} {units[name]}".strip() for name, one in known.items()}
+    return entry.says.format_map(words)
+
+
+def failed(entry: Entry, results: Results) -> Iterator[str]:
+    """Yield the claims that these results do not bear."""
+    known = figures(entry, results)
+    for claim in entry.claim:
+        if claim.of in known and (not claim.over or claim.over in known):
+            value = _value(claim, known)
+            too_small = claim.at_least is not None and value < claim.at_least
+            too_large = claim.at_most is not None and value > claim.at_most
+            if too_small or too_large:
+                about = claim.of + (f" / {claim.over}" if claim.over else "")
+                yield f"{about} is {digits(value)}, allowed is {_bounds(claim)}"
+
+
+def unfit(entry: Entry, results: Results) -> Iterator[str]:
+    """Yield what the entry takes from results that are there and do not have it, such as those of a short run."""
+    for one in entry.named:
+        if isinstance(one.ours, Selector) and results.get(one.ours.result) and not results.figure(one.ours):
+            yield f"{one.ours.result} has no cell for {one.what!r}"
+    for panel in entry.panel:
+        for series in panel.series:
+            select = series.select
+            if results.get(select.result) and not any(
+                panel.across in cell["key"] for cell in results.cells(select) or ()
+            ):
+                yield f"{select.result} has no cell for the curve {series.label!r}"
+
+
+def missing(entry: Entry, results: Results) -> Iterator[str]:
+    """Yield what the entry lacks: kept results, the sentence, or an answer."""
+    absent = [name for name in entry.results() if results.get(name) is None]
+    yield from (f"the result {name!r} is not kept" for name in absent)
+    if not entry.cannot and not entry.results() and not entry.diagram and not any(value.ours for value in entry.value):
+        yield "nothing of ours answers it, and it does not say why"
+    yield from unfit(entry, results)
+    if entry.results() and not absent and not entry.says:
+        yield "the sentence `says` is empty"
+    yield from (f"the claim does not hold: {words}" for words in failed(entry, results))
+
+
+def words(value: Value, results: Results) -> tuple[str, str, str]:
+    """Return our median, interval and n as a row of the table has them."""
+    if not isinstance(value.ours, Selector):
+        return value.ours or "-", "", ""
+    found = results.figure(value.ours)
+    if not found:
+        return "no sample" if results.get(value.ours.result) else "not measured yet", "", ""
+    interval = f"{digits(found.low)} to {digits(found.high)}" if found.n > 1 else ""
+    return digits(found.median), interval, str(found.n)
+
+
+def _value(claim: Claim, known: Mapping[str, Figure]) -> float:
+    value = known[claim.of].median
+    if not claim.over:
+        return value
+    divisor = known[claim.over].median
+    return value / divisor if divisor else float("inf")
+
+
+def _bounds(claim: Claim) -> str:
+    bounds = [("at least", claim.at_least), ("at most", claim.at_most)]
+    return " and ".join(f"{name} {value:g}" for name, value in bounds if value is not None)

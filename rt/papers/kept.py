@@ -1,0 +1,136 @@
+"""Kept results: kept/NAME.json.xz, the form of rt.measure.results with machine, versions and every sample."""
+
+import json
+import lzma
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rt.measure import plot
+from rt.measure.results import SCHEMA
+from rt.papers.form import HERE, Selector
+
+KEPT = HERE / "kept"
+_MOST = 64 * 1024 * 1024
+"""Bytes of a result; more is no result of ours."""
+
+
+class KeptError(Exception):
+    """A result cannot be used or a selector fits nothing. The message names both."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """The median of samples and its interval."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+    """Samples; of a quotient the fewer of both."""
+
+
+class Results:
+    """The results that are drawn: the kept ones, or those that were just measured."""
+
+    def __init__(self, folder: Path, suffix: str, seen: str, only: Collection[str] | None = None) -> None:
+        self._folder = folder
+        self._seen = seen
+        self._suffix = suffix
+        self._only = only
+        self._read: dict[str, Mapping[str, Any] | None] = {}
+
+    @classmethod
+    def kept(cls, folder: Path = KEPT) -> "Results":
+        """Return those that are kept."""
+        return cls(folder, ".json.xz", "../rt/papers/kept")
+
+    @classmethod
+    def measured(cls, folder: Path, only: Collection[str] | None = None) -> "Results":
+        """Return those of build/bench, or some of them."""
+        return cls(folder, ".json", "../bench", only)
+
+    def link(self, name: str) -> str:
+        """Return where the page that shows a result finds its raw data."""
+        return f"{self._seen}/{name}{self._suffix}"
+
+    def get(self, name: str) -> Mapping[str, Any] | None:
+        """Return a result, or None when there is none. Raises KeptError if it is unusable."""
+        if name not in self._read:
+            path = self._folder / f"{name}{self._suffix}"
+            wanted = self._only is None or name in self._only
+            self._read[name] = _load(path) if wanted and path.exists() else None
+        return self._read[name]
+
+    def figure(self, selector: Selector) -> Figure | None:
+        """Return the figure of one cell, or None when it is not there. Raises KeptError if several fit."""
+        cells = self.cells(selector)
+        if not cells:
+            return None
+        if len(cells) != 1:
+            raise KeptError(
+                f"{selector.result}: {selector.key} in {selector.unit} fits {len(cells)} cells, allowed is 1"
+            )
+        figure = interval([selector.scale * sample for sample in cells[0]["samples"]])
+        if not selector.over:
+            return figure
+        other = self.figure(Selector(selector.result, selector.over, selector.unit, scale=selector.scale))
+        if not other:
+            return None
+        if not other.median:
+            raise KeptError(f"{selector.result}: the median of {selector.over} is 0, so nothing can be divided by it")
+        return Figure(
+            figure.median / other.median,
+            figure.low / other.high if other.high else 0.0,
+            figure.high / other.low if other.low else float("inf"),
+            min(figure.n, other.n),
+        )
+
+    def cells(self, selector: Selector) -> list[Mapping[str, Any]] | None:
+        """Return the cells that fit, or None when the result is not there."""
+        result = self.get(selector.result)
+        if result is None:
+            return None
+        wanted = selector.key.items()
+        return [
+            cell
+            for cell in result["cells"]
+            if cell["unit"] == selector.unit and all(cell["key"].get(name) == value for name, value in wanted)
+        ]
+
+
+def interval(samples: Sequence[float]) -> Figure:
+    """Return the median with its 95 % confidence interval, or with the range of under six samples."""
+    low, high = plot.interval(samples)
+    return Figure(median(samples), low, high, len(samples))
+
+
+def keep(source: Path, folder: Path = KEPT) -> Path:
+    """Compress a result of build/bench into the folder and return its path. Raises KeptError if it is not whole."""
+    if not source.exists():
+        raise KeptError(f"{source} is not there; measure it first")
+    result = _load(source)
+    for parameter in ("quick", "cut_short"):
+        if result["params"].get(parameter):
+            raise KeptError(f"{source}: {parameter} is {result['params'][parameter]!r}; keep a run that is whole")
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{source.stem}.json.xz"
+    path.write_bytes(lzma.compress(json.dumps(result, separators=(",", ":")).encode()))
+    return path
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    try:
+        raw = path.read_bytes()
+        if path.suffix == ".xz":
+            reader = lzma.LZMADecompressor(memlimit=_MOST)
+            raw = reader.decompress(raw, max_length=_MOST)
+        result = json.loads(raw)
+    except (OSError, ValueError, lzma.LZMAError) as error:
+        raise KeptError(f"{path}: {error}") from error
+    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
+        found = result.get("schema") if isinstance(result, dict) else type(result).__name__
+        raise KeptError(f"{path}: schema {found!r} is not allowed; allowed is {SCHEMA}")
+    return result

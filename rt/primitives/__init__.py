@@ -1,0 +1,1 @@
+"""Parts of bench-primitives: what programs that measure a processor print."""

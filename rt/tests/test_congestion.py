@@ -1,0 +1,106 @@
+"""The congestion experiment: what the guest leaves is judged, and the paper's values are those of its text."""
+
+import json
+from collections.abc import Callable
+from itertools import product
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from rt import bench_congestion
+from rt.congestion import figures, paper
+from rt.congestion.rig import CIRCUMSTANCES, TOGETHER
+from rt.measure import results
+from rt.measure.results import Cell, MeasurementError, Result
+from tests.lab.radio.cell import names
+
+
+def rows(rounds: int = 1) -> list[dict[str, Any]]:
+    """Return what a guest leaves in which congestion triples the delay."""
+    return [
+        {
+            "congestion": level,
+            "wire": wire,
+            "how": names(clients),
+            "client": client,
+            "delay": 0.3 if level > wire / 2 else 0.1,
+            "throughput": 10.0 if level > wire / 2 else 30.0,
+            "carried": 0.9 * min(level, wire),
+        }
+        for _, (level, wire), clients in product(range(rounds), CIRCUMSTANCES, TOGETHER)
+        for client in clients
+    ]
+
+
+def test_rows_are_taken_as_they_are() -> None:
+    assert bench_congestion.read(json.dumps(rows(2)), 2) == rows(2)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda found: found[:-1], "19 pages, expected 20"),
+        (lambda found: [{**row, "carried": 0.0} for row in found], "0 Mbit/s of others' traffic"),
+        (lambda found: [{**row, "carried": min(row["carried"], 60)} for row in found], "60 Mbit/s .* to be 150"),
+    ],
+)
+def test_a_page_that_is_missing_and_traffic_that_was_none_are_refused(spoil: Callable[[Any], Any], words: str) -> None:
+    with pytest.raises(MeasurementError, match=words):
+        bench_congestion.read(json.dumps(spoil(rows())), 1)
+
+
+def result() -> Result:
+    """Return the result of these rows."""
+    keys = ("wire", "congestion", "how", "client")
+    cells = [
+        Cell({"what": what, **{name: row[name] for name in keys}}, unit, [row[what]])
+        for row in rows()
+        for what, unit in (("throughput", "Mbit/s"), ("delay", "ms"))
+    ]
+    return Result("congestion", {}, cells)
+
+
+def test_each_level_is_compared_with_no_congestion_and_so_is_the_control() -> None:
+    found = list(bench_congestion.ratios(result()))
+    by_level = {
+        (one["key"]["congestion"], one["key"]["wire"]): one["median"]  # type: ignore[index]
+        for one in found
+        if one["key"]["what"] == "delay"  # type: ignore[index]
+    }
+    assert by_level == pytest.approx({(100, 100): 3.0, (125, 100): 3.0, (150, 100): 3.0, (150, 1000): 1.0})
+
+
+def test_the_plot_has_our_curves_and_the_papers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rt.measure import plot  # noqa: PLC0415
+
+    for module in (results, plot):
+        monkeypatch.setattr(module, "DIRECTORY", tmp_path)
+    figures.draw(result())
+    drawn = (tmp_path / "congestion.svg").read_text(encoding="utf-8")
+    assert drawn.count("<svg") == 1
+    assert figures._ours(result(), "delay", "paired")["client 2"] == {0: [0.1], 100: [0.3], 125: [0.3], 150: [0.3]}
+
+
+def test_the_papers_values_agree_with_each_sentence_of_its_text() -> None:
+    at = {(point.client, point.how, point.congestion): point for point in paper.POINTS}
+    assert len(at) == len(paper.POINTS) == 16
+
+    def change(client: str, how: str, of: str, levels: tuple[int, int]) -> float:
+        values = [getattr(at[client, how, level], of) for level in levels]
+        return float(values[1] - values[0])
+
+    calm = [at[name, "paired", 0].throughput for name in ("iPhone", "iPad")]
+    assert (mean(calm), calm[0] - calm[1]) == (14.5, 3)
+    assert at["iPhone", "single", 0].throughput - at["iPad", "single", 0].throughput == 7
+    assert change("iPhone", "paired", "delay", (0, 100)) == 64
+    assert change("iPad", "single", "delay", (0, 100)) == 30
+    assert change("iPad", "paired", "delay", (0, 100)) == -28
+    assert [change(name, "single", "throughput", (100, 125)) for name in ("iPhone", "iPad")] == [-3, -3]
+    assert [change(name, "paired", "throughput", (100, 125)) for name in ("iPhone", "iPad")] == [-4, -2]
+    assert [change(name, "single", "delay", (100, 125)) for name in ("iPhone", "iPad")] == [19, 14]
+    assert [change(name, "paired", "delay", (100, 125)) for name in ("iPhone", "iPad")] == [49, 64]
+    assert [change("iPhone", how, "delay", (125, 150)) for how in ("single", "paired")] == [96, -108]
+    assert [change("iPad", how, "delay", (125, 150)) for how in ("single", "paired")] == [-5, -16]
+    assert [change("iPad", how, "throughput", (125, 150)) for how in ("single", "paired")] == [6, 1]
+    assert [change("iPhone", how, "throughput", (125, 150)) for how in ("single", "paired")] == [-3, 6]

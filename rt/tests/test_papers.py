@@ -1,0 +1,392 @@
+"""The papers' page: no caption is missing, and page, pictures and claims are those of the kept results."""
+
+import importlib.util
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rt.ccm import paper
+from rt.congestion import paper as congestion
+from rt.papers import __main__ as command
+from rt.papers import form, judge, kept, page
+from rt.papers.form import Claim, Diagram, Entry, FormError, Made, Panel, Selector, Series, Value, Work
+from rt.papers.kept import Figure, KeptError, Results, interval
+from rt.sa_setup import plan
+from tests.lab.basics.places import REPOSITORY
+
+PAPERS = command.DOCS / "papers"
+MOST = 150_000
+"""Bytes of a picture, so that the page opens on a slow line."""
+CAPTIONS = form.captions()
+
+
+@pytest.mark.parametrize("name", CAPTIONS)
+def test_every_caption_has_an_entry_with_its_number_and_its_words(name: str) -> None:
+    entries = form.works()[name].entry
+    captions = {f"{entry.kind} {entry.number}": entry.caption for entry in entries if entry.kind != "text"}
+    assert captions == CAPTIONS[name]
+    assert len({entry.id for entry in entries}) == len(entries)
+
+
+def test_no_work_is_without_a_table_of_captions() -> None:
+    assert set(form.works()) <= set(CAPTIONS)
+
+
+def test_the_committed_page_and_pictures_are_what_the_kept_results_give(tmp_path: Path) -> None:
+    written = page.write(form.works(), form.results(), Results.kept(), tmp_path)
+    for path in written:
+        committed = command.DOCS / path.relative_to(tmp_path)
+        assert committed.exists(), f"{committed} is not there; `make papers` draws it"
+        assert committed.read_bytes() == path.read_bytes(), f"{committed} is old; `make papers` draws it"
+    assert {path.name for path in PAPERS.glob("*")} == {path.name for path in written[1:]}
+
+
+def test_the_values_of_the_dissertation_are_those_that_its_benchmark_draws() -> None:
+    drawn = {
+        (int(entry.number), value.series, value.at): value.value
+        for entry in form.works()["agosto-padilla-2016"].entry
+        for value in entry.value
+        if entry.kind == "figure" and entry.number in {"13", "14", "15", "16"} and value.panel
+    }
+    for row in paper.ROWS:
+        series = f"{row.what.rpartition(' ')[2]}, other end {row.other}"
+        assert drawn.pop((row.figure, series, paper.SHORTEST)) == row.shortest
+        assert drawn.pop((row.figure, series, paper.LONGEST)) == row.longest
+    assert not drawn
+
+
+def test_the_values_of_the_congestion_experiment_are_those_that_its_benchmark_draws() -> None:
+    drawn = {
+        (int(entry.number), value.panel, value.at, value.series): value.value
+        for entry in form.works()["agosto-padilla-2016"].entry
+        for value in entry.value
+        if entry.kind == "figure" and value.panel in {"throughput", "delay"}
+    }
+    expected = {
+        (point.figure, what, point.how, point.client): getattr(point, what)
+        for point in congestion.POINTS
+        for what in ("throughput", "delay")
+    }
+    assert drawn == expected
+
+
+def test_what_the_entries_of_2007_take_is_what_their_benchmark_measures() -> None:
+    planned = [key.of(what="total", source="capture") for key, _ in plan.cells(plan.Wanted())]
+    taken = [
+        selector
+        for entry in form.works()["uno-oguchi-2007"].entry
+        for selector in entry.selectors()
+        if selector.result == "sa-setup"
+    ]
+    assert taken
+    for wanted in (part for selector in taken for part in (selector.key, selector.over) if part):
+        fitting = [key for key in planned if wanted.items() <= key.items()]
+        assert len(fitting) == (1 if "nice" in wanted or "apart" in wanted else len(plan.NICE)), wanted
+
+
+def test_pictures_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in PAPERS.glob("*.svg")}
+    assert all(size <= MOST for size in sizes.values()), sizes
+
+
+def test_every_claim_behind_a_sentence_holds_and_every_cell_is_there_in_the_kept_results() -> None:
+    results = Results.kept()
+    wrong = {
+        f"{name} {entry.id}": found
+        for name, work in form.works().items()
+        for entry in work.entry
+        if (found := [*judge.failed(entry, results), *judge.unfit(entry, results)])
+    }
+    assert not wrong
+
+
+def test_every_result_says_how_it_is_measured_and_every_kept_one_is_used() -> None:
+    used = {name for work in form.works().values() for entry in work.entry for name in entry.results()}
+    assert used <= set(form.results())
+    assert {path.name.removesuffix(".json.xz") for path in kept.KEPT.glob("*")} <= used
+
+
+@pytest.mark.parametrize("name", form.results())
+def test_the_command_that_repeats_a_result_is_there(name: str) -> None:
+    command_of = form.results()[name].command.split()
+    assert command_of[:1] == ["make"]
+    shown = subprocess.run(
+        [command_of[0], "-n", *command_of[1:]], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    (module,) = re.findall(r"-m (rt\.bench_\w+)", shown.stdout)
+    assert importlib.util.find_spec(module)
+
+
+def test_a_kept_result_is_a_whole_run_with_its_samples() -> None:
+    for path in kept.KEPT.glob("*.json.xz"):
+        result = Results.kept().get(path.name.removesuffix(".json.xz"))
+        assert result
+        assert not result["params"]["quick"], path
+        assert not result["params"].get("cut_short"), path
+        assert all(len(cell["samples"]) == cell["n"] for cell in result["cells"]), path
+
+
+# --- the machinery ---
+
+
+def _result(**changes: Any) -> dict[str, Any]:
+    cells = [
+        {
+            "key": {"what": "total", "nice": nice, "by": by},
+            "unit": "ms",
+            "samples": [nice + 20.0 + more for more in range(7)],
+        }
+        for by in ("a", "b")
+        for nice in (-20, 0, 19)
+    ]
+    common = {
+        "schema": 1,
+        "name": "x",
+        "machine": {"cpu": "c", "cores": 2, "kernel": "6", "system": "s"},
+        "versions": {},
+    }
+    return {**common, "params": {"quick": False}, "cells": cells, "ratios": [], "peers": {}, **changes}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    """Give results with one of the name x."""
+    (tmp_path / "x.json").write_text(json.dumps(_result()), encoding="utf-8")
+    return Results.measured(tmp_path)
+
+
+CELL = Selector("x", {"by": "a", "nice": 0}, "ms")
+ENTRY = Entry(
+    "figure",
+    "1",
+    "Times",
+    "section 1",
+    "The time.",
+    says="It is {calm}, and {more} times that beside a load.",
+    value=(
+        Value("time", 20, "section 1", "ms", "calm", CELL, panel="p", series="theirs", at=0),
+        Value(
+            "load",
+            (30, 40),
+            "section 1",
+            "",
+            "more",
+            Selector("x", {"by": "a", "nice": 19}, "ms", {"by": "a", "nice": 0}),
+        ),
+    ),
+    panel=(Panel("p", "nice", "nice value", "time, ms", (Series("ours", Selector("x", {"by": "a"}, "ms")),)),),
+    claim=(Claim("more", at_least=1.5, at_most=2), Claim("more", "calm", at_most=1)),
+)
+WORK = Work("A 2000", "A: B. 2000.", "It asks.", (ENTRY,))
+MADE = {"x": Made("make bench-x", 1)}
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high"),
+    [(1, 0, 0), (5, 0, 4), (6, 0, 5), (9, 1, 7), (20, 5, 14), (100, 39, 60)],
+)
+def test_the_interval_has_the_ranks_of_the_binomial_distribution(n: int, low: int, high: int) -> None:
+    found = interval([float(value) for value in reversed(range(n))])
+    assert found == Figure((n - 1) / 2, low, high, n)
+
+
+def test_a_sentence_has_our_figures_and_a_quotient_the_widest_interval(results: Results) -> None:
+    assert judge.sentence(ENTRY, results) == "It is 23 ms, and 1.83 times that beside a load."
+    quotient = judge.figures(ENTRY, results)["more"]
+    assert (quotient.low, quotient.high) == (39 / 26, 45 / 20)
+    assert not list(judge.failed(ENTRY, results))
+    assert not list(judge.missing(ENTRY, results))
+
+
+def test_a_claim_that_does_not_hold_is_named_on_the_page_and_in_the_list(results: Results, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(
+        json.dumps(
+            _result(
+                cells=[
+                    {"key": {"by": "a", "nice": 0}, "unit": "ms", "samples": [1.0]},
+                    {"key": {"by": "a", "nice": 19}, "unit": "ms", "samples": [9.0]},
+                ]
+            )
+        ),
+        encoding="utf-8",
+    )
+    assert list(judge.failed(ENTRY, results)) == [
+        "more is 9, allowed is at least 1.5 and at most 2",
+        "more / calm is 9, allowed is at most 1",
+    ]
+    page.write({"w": WORK}, MADE, results, tmp_path / "out")
+    assert "do not bear that sentence" in (tmp_path / "out/papers.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_both_sides_the_machine_and_the_command(results: Results, tmp_path: Path) -> None:
+    pictures = tmp_path / "papers"
+    pictures.mkdir()
+    (pictures / "gone.svg").write_text("of no entry", encoding="utf-8")
+    first = {path.name: path.read_bytes() for path in page.write({"w": WORK}, MADE, results, tmp_path)}
+    text = first["papers.md"].decode()
+    assert "| time | ms | 20 | 23 | 20 to 26 | 7 | section 1 |" in text
+    assert "| load |  | 30 to 40 | 1.83 |" in text
+    assert "Linux 6" in text
+    assert "n = 7; c, 2 cores" in text
+    assert "Repeat: `make bench-x`" in text
+    assert "[Raw data](../bench/x.json)" in " ".join(text.split())
+    assert "2000: theirs" in first["w-figure-1.svg"].decode()
+    assert first == {path.name: path.read_bytes() for path in page.write({"w": WORK}, MADE, results, tmp_path)}
+    assert not (pictures / "gone.svg").exists()
+
+
+def test_an_entry_without_its_result_says_so_and_invents_nothing(tmp_path: Path) -> None:
+    nothing = Results.measured(tmp_path)
+    assert list(judge.missing(ENTRY, nothing)) == ["the result 'x' is not kept"]
+    page.write({"w": WORK}, MADE, nothing, tmp_path)
+    text = (tmp_path / "papers.md").read_text(encoding="utf-8")
+    assert "| time | ms | 20 | not measured yet |" in text
+    assert "**Not measured yet:** x." in text
+    assert "It is" not in text.partition("### ")[2]
+
+
+def test_an_entry_that_neither_answers_nor_says_why_is_missing(results: Results) -> None:
+    bare = Entry("table", "1", "T", "s", "It shows.", value=(Value("v", 1, "s"),))
+    assert list(judge.missing(bare, results)) == ["nothing of ours answers it, and it does not say why"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "words"),
+    [
+        (Selector("x", {"by": "a"}, "ms"), "fits 3 cells, allowed is 1"),
+        (Selector("x", {"nice": 0}, "ms"), "fits 2 cells, allowed is 1"),
+    ],
+)
+def test_a_selector_that_fits_several_cells_is_refused(results: Results, selector: Selector, words: str) -> None:
+    with pytest.raises(KeptError, match=words):
+        results.figure(selector)
+
+
+@pytest.mark.parametrize("changed", [{"by": "c"}, {"by": "a", "nice": 1}])
+def test_what_a_run_does_not_have_is_named_instead_of_the_sentence(
+    results: Results, tmp_path: Path, changed: dict[str, str | int | float | bool]
+) -> None:
+    value = Value("time", 20, "s", "ms", "calm", Selector("x", changed, "ms"))
+    entry = Entry("figure", "1", "c", "s", "It shows.", says="It is {calm}.", value=(value,))
+    assert list(judge.missing(entry, results)) == ["x has no cell for 'time'"]
+    page.write({"w": Work("A 2000", "A.", "", (entry,))}, MADE, results, tmp_path)
+    text = (tmp_path / "papers.md").read_text(encoding="utf-8")
+    assert "| time | ms | 20 | no sample |" in text
+    assert "**Not in this run:** x has no cell for 'time'." in text
+    assert "It is" not in text.partition("### ")[2]
+
+
+def test_a_curve_without_a_cell_is_named(results: Results) -> None:
+    panel = Panel("p", "nicer", "n", "u", (Series("ours", Selector("x", {"by": "a"}, "ms")),))
+    entry = Entry("figure", "1", "c", "s", "s", says="It is.", panel=(panel,))
+    assert list(judge.missing(entry, results)) == ["x has no cell for the curve 'ours'"]
+
+
+def test_a_curve_that_fits_two_cells_at_a_place_is_refused(results: Results, tmp_path: Path) -> None:
+    panel = Panel("p", "nice", "n", "u", (Series("both", Selector("x", {"what": "total"}, "ms")),))
+    work = Work("A", "A.", "", (Entry("figure", "1", "c", "s", "s", panel=(panel,)),))
+    with pytest.raises(KeptError, match="fits two cells at nice = -20"):
+        page.write({"w": work}, MADE, results, tmp_path)
+
+
+def test_a_line_to_no_box_is_refused(results: Results, tmp_path: Path) -> None:
+    diagram = Diagram("d", (form.Box("A", (0, 0)),), (form.Line(("A", "B")),))
+    work = Work("A", "A.", "", (Entry("figure", "1", "c", "s", "s", diagram=(diagram,)),))
+    with pytest.raises(KeptError, match="the end 'B' is no box; boxes are A"):
+        page.write({"w": work}, MADE, results, tmp_path)
+
+
+_HEAD = (
+    'short = ""\ncitation = ""\nabout = ""\n'
+    'entry = [{kind = "table", number = "1", caption = "", where = "", shows = "", '
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("short = 1", r"w.toml: Expected `str`, got `int` - at `\$.short`"),
+        ('[[entry]]\nkind = "photo"', "Invalid enum value 'photo'"),
+        ('[[entry]]\nkindd = "table"', "unknown field `kindd`"),
+        (_HEAD + 'claim = [{of = "nobody"}]}]', "w.toml: Table 1: claim: nobody is not allowed; allowed are"),
+        (_HEAD + 'says = "{it} is"}]', "w.toml: Table 1: says: it is not allowed; allowed are"),
+        (
+            _HEAD + 'value = [{what = "v", value = 1, where = "s", panel = "p"}]}]',
+            "value 'v': panel 'p' is not allowed; allowed are",
+        ),
+    ],
+)
+def test_a_file_that_deviates_is_refused_with_its_field(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "w.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(FormError, match=words):
+        form.work(tmp_path / "w.toml")
+
+
+def test_only_a_whole_run_of_a_known_benchmark_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(command, "results", lambda: MADE)
+    source = tmp_path / "x.json"
+    source.write_text(json.dumps(_result()), encoding="utf-8")
+    path = kept.keep(source, tmp_path / "kept")
+    assert Results.kept(tmp_path / "kept").get("x") == _result()
+    assert path.read_bytes() == kept.keep(source, tmp_path / "kept").read_bytes()
+    for params, words in (({"quick": True}, "quick is True"), ({"cut_short": "interrupted"}, "cut_short is 'interr")):
+        source.write_text(json.dumps(_result(params=params)), encoding="utf-8")
+        with pytest.raises(KeptError, match=words):
+            kept.keep(source, tmp_path / "kept")
+    source.write_text(json.dumps({"schema": 2}), encoding="utf-8")
+    with pytest.raises(KeptError, match="schema 2 is not allowed; allowed is 1"):
+        kept.keep(source, tmp_path / "kept")
+    unknown = CliRunner().invoke(command.main, ["keep", "y"])
+    assert isinstance(unknown.exception, KeptError)
+    assert "allowed are x" in str(unknown.exception)
+
+
+def test_the_list_of_what_is_missing_has_status_1_until_it_is_empty(
+    results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "works", lambda: {"w": WORK})
+    monkeypatch.setattr(command, "captions", lambda: {"w": {"figure 1": "Times"}})
+    monkeypatch.setattr(Results, "kept", lambda: results)
+    found = CliRunner().invoke(command.main, ["missing"])
+    assert (found.exit_code, found.output) == (0, "papers: nothing is missing\n")
+    (tmp_path / "x.json").unlink()
+    found = CliRunner().invoke(command.main, ["missing"])
+    assert found.exit_code == 0, "a result is read once"
+    monkeypatch.setattr(Results, "kept", lambda: Results.measured(tmp_path))
+    found = CliRunner().invoke(command.main, ["missing"])
+    assert (found.exit_code, found.output) == (1, "w figure-1: the result 'x' is not kept\n")
+    monkeypatch.setattr(
+        command, "captions", lambda: {"w": {"figure 1": "Times", "table 2": "T"}, "v": {"figure 1": "F"}}
+    )
+    found = CliRunner().invoke(command.main, ["missing"])
+    assert found.output.splitlines()[1:] == ["w table 2: there is no entry", "v figure 1: there is no entry"]
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "drawn"),
+    [("cp {new} {x}", 0, True), ("cp {new} {x}; false", 1, True), ("false", 1, False)],
+)
+def test_measuring_draws_what_was_measured_now_and_names_the_benchmark_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, status: int, *, drawn: bool
+) -> None:
+    """A result from before is not taken for one of now."""
+    new, old = tmp_path / "new", tmp_path / "x.json"
+    old.write_text(json.dumps(_result()), encoding="utf-8")
+    new.write_text(json.dumps(_result(params={"quick": True})), encoding="utf-8")
+    made = {"x": Made(program.format(new=new, x=old), 1), "unused": Made("false", 1)}
+    monkeypatch.setattr(command, "works", lambda: {"w": WORK})
+    monkeypatch.setattr(command, "results", lambda: made)
+    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(command, "MEASURED", tmp_path / "papers")
+    found = CliRunner().invoke(command.main, ["measure"])
+    assert found.exit_code == status
+    assert ("x failed" in found.output) is bool(status)
+    text = " ".join((tmp_path / "papers/papers.md").read_text(encoding="utf-8").split())
+    assert ("too few samples to quote" in text) is drawn
+    assert ("**Not measured yet:** x." in text) is not drawn

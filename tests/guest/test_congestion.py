@@ -1,0 +1,52 @@
+"""Congestion of the wire behind an access point is what its clients suffer from, and without it they do not.
+
+The cell (tests/lab/radio/cell.py) runs in the guest whose time follows the executed instructions, because an emulated
+processor forwards 100 Mbit/s in no other.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import pytest
+
+from rt.bench_congestion import measured
+from tests.lab.basics.places import BUILD
+from tests.lab.machines import guest
+from tests.lab.radio.cell import NARROW, WIDE
+
+WORSE, ALIKE = 2.0, 1.5
+"""Times the delay without congestion: at least, where the wire is full, and at most, where it has room."""
+
+
+@pytest.fixture(scope="module")
+def pages() -> Sequence[Mapping[str, Any]]:
+    """Return how the clients got the page, once in each circumstance."""
+    if obstacle := guest.obstacle():
+        pytest.skip(obstacle)
+    return measured(1, BUILD / "artifacts" / "congestion")
+
+
+def middle(pages: Sequence[Mapping[str, Any]], what: str, how: str, level: int, wire: int) -> float:
+    """Return the median of the clients."""
+    wanted = (how, level, wire)
+    return median(float(row[what]) for row in pages if (row["how"], row["congestion"], row["wire"]) == wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3700)
+@pytest.mark.parametrize("how", ["single", "paired"])
+@pytest.mark.parametrize("level", [100, 125, 150])
+def test_a_full_wire_makes_clients_slow(pages: Sequence[Mapping[str, Any]], how: str, level: int) -> None:
+    calm, full = (middle(pages, "delay", how, each, NARROW) for each in (0, level))
+    assert full > WORSE * calm
+    calm, full = (middle(pages, "throughput", how, each, NARROW) for each in (0, level))
+    assert full < calm / WORSE
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3700)
+@pytest.mark.parametrize("how", ["single", "paired"])
+def test_the_same_traffic_on_a_wire_with_room_makes_nobody_slow(pages: Sequence[Mapping[str, Any]], how: str) -> None:
+    calm, beside = middle(pages, "delay", how, 0, NARROW), middle(pages, "delay", how, 150, WIDE)
+    assert beside < ALIKE * calm
