@@ -16,13 +16,13 @@ from rt.papers import __main__ as command
 from rt.papers import form, judge, kept, page
 from rt.papers.form import Claim, Diagram, Entry, FormError, Made, Panel, Selector, Series, Value, Work
 from rt.papers.kept import Figure, KeptError, Results, interval
+from rt.sa_setup import plan
 from tests.lab.basics.places import REPOSITORY
 
 PAPERS = command.DOCS / "papers"
 MOST = 150_000
 """Bytes of a picture, so that the page opens on a slow line."""
 CAPTIONS = form.captions()
-UNMERGED = {"levels"}
 
 
 @pytest.mark.parametrize("name", CAPTIONS)
@@ -75,6 +75,20 @@ def test_the_values_of_the_congestion_experiment_are_those_that_its_benchmark_dr
     assert drawn == expected
 
 
+def test_what_the_entries_of_2007_take_is_what_their_benchmark_measures() -> None:
+    planned = [key.of(what="total", source="capture") for key, _ in plan.cells(plan.Wanted())]
+    taken = [
+        selector
+        for entry in form.works()["uno-oguchi-2007"].entry
+        for selector in entry.selectors()
+        if selector.result == "sa-setup"
+    ]
+    assert taken
+    for wanted in (part for selector in taken for part in (selector.key, selector.over) if part):
+        fitting = [key for key in planned if wanted.items() <= key.items()]
+        assert len(fitting) == (1 if "nice" in wanted or "apart" in wanted else len(plan.NICE)), wanted
+
+
 def test_pictures_are_small() -> None:
     sizes = {path.name: path.stat().st_size for path in PAPERS.glob("*.svg")}
     assert all(size <= MOST for size in sizes.values()), sizes
@@ -105,7 +119,7 @@ def test_the_command_that_repeats_a_result_is_there(name: str) -> None:
         [command_of[0], "-n", *command_of[1:]], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     (module,) = re.findall(r"-m (rt\.bench_\w+)", shown.stdout)
-    assert importlib.util.find_spec(module) or name in UNMERGED
+    assert importlib.util.find_spec(module)
 
 
 def test_a_kept_result_is_a_whole_run_with_its_samples() -> None:
