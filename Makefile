@@ -80,12 +80,12 @@ build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.s
 	@rm -rf build/page
 	cd daemon/page && ../../build/node build.mjs ../../build/page
 
-build: programs page ## compile olsrv2d and overlayd (release) into build/bin, and the page's script into build/page
+build: programs page ## compile olsrv2d, overlayd and the lab's airmedium (release) into build/bin, and the page's script into build/page
 
 programs: $(STAMPS)/system
 	@mkdir -p build/bin
-	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd
-	@for name in olsrv2d overlayd; do \
+	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd --package airmedium
+	@for name in olsrv2d overlayd airmedium; do \
 		cmp -s $(TARGET_DIR)/release/$$name build/bin/$$name || install -m 0755 $(TARGET_DIR)/release/$$name build/bin/; \
 	done
 

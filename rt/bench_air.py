@@ -30,11 +30,8 @@ CONTENTION, LINE, HIDDEN = "stations that contend", "line of relays", "two hidde
 _DAEMON = REPOSITORY / "daemon"
 _HIDDEN_RATE = "6"
 """Mbit/s of hidden stations: long frames, as over a long link."""
-_MEANING = {
-    CONTENTION: "stations",
-    LINE: "hops",
-    HIDDEN: "octets of a frame",
-}
+_PANELS = {CONTENTION: ("contention", "stations"), LINE: ("line", "hops"), HIDDEN: ("hidden", "octets of a frame")}
+"""Of each place the word in front of its lines in the legend, and what is on its horizontal axis."""
 
 
 def main() -> int:
@@ -97,9 +94,10 @@ def run(program: Path, number: int, arguments: list[str]) -> dict[str, Any]:
 def draw(result: Result) -> None:
     """Draw a panel for each place."""
     title = marked("802.11g in virtual time: shared, relayed and hidden", result)
-    with page(result.name, title, (PANEL[0] * len(_MEANING), PANEL[1] + 1), ncols=len(_MEANING)) as axes:
-        for one, (place, across) in zip(axes, _MEANING.items(), strict=True):
-            points(one, series(result.cells, place), across, f"Mbit/s ({wanted('Mbit/s')})")
+    with page(result.name, title, (PANEL[0] * len(_PANELS), PANEL[1] + 1), ncols=len(_PANELS)) as axes:
+        for one, (place, (word, across)) in zip(axes, _PANELS.items(), strict=True):
+            lines = {f"{word}: {what}": samples for what, samples in series(result.cells, place).items()}
+            points(one, lines, across, f"Mbit/s ({wanted('Mbit/s')})")
             one.set_title(place)
             one.set_ylim(bottom=0)
 

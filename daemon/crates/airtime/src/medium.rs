@@ -147,6 +147,13 @@ impl Medium {
         }
     }
 
+    /// Says whether a station's receiver is on. One that is off neither reads nor senses, but may send.
+    pub fn set_listening(&mut self, station: StationId, listening: bool) {
+        if let Some(station) = self.stations.get_mut(station) {
+            station.listening = listening;
+        }
+    }
+
     /// Returns what a station has done so far.
     pub fn counters(&self, station: StationId) -> Counters {
         self.stations

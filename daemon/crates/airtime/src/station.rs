@@ -97,6 +97,7 @@ pub(crate) struct Station {
     pub garbled: bool,
     pub sending: bool,
     pub rts_threshold: Option<usize>,
+    pub listening: bool,
     /// The channel of the last frame; 0 until it has sent.
     pub channel: u32,
     pub counters: Counters,
@@ -127,6 +128,7 @@ impl Station {
             garbled: false,
             sending: false,
             rts_threshold: None,
+            listening: true,
             channel: 0,
             counters: Counters::default(),
         }

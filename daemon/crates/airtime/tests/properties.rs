@@ -272,3 +272,38 @@ fn stations_on_different_channels_do_not_hear_each_other() {
     assert!(last_received(CHANNEL));
     assert!(!last_received(CHANNEL + 25));
 }
+
+#[test]
+fn a_reservation_that_nothing_follows_is_void_and_one_that_is_used_holds() {
+    let rate = Rate::legacy(6000, false).unwrap();
+    let frame = |to, rts| Frame {
+        id: 0,
+        to,
+        octets: 1500,
+        attempts: vec![Attempt {
+            rate,
+            count: 1,
+            rts,
+        }],
+        acknowledged: true,
+        aggregated: false,
+        channel: CHANNEL,
+    };
+    // Station 1 has a frame while the RTS of station 0 is on the air. It does not hear station 2, which answers or is not there.
+    let end_of_other = |to| {
+        let mut reach = Reach::none(3);
+        reach.link(0, 1, 40.0);
+        reach.link(0, 2, 40.0);
+        let frames = [
+            (0, 0, frame(to, true)),
+            (150, 1, frame(Receiver::Station(0), false)),
+        ];
+        let events = history(&Settings::default(), &reach, &frames, &[]);
+        let other = |event: &Event| matches!(event, Event::Done { station: 1, .. });
+        let found = events.iter().find(|(_, event)| other(event));
+        found.unwrap().0
+    };
+    let data = Duration::from_micros(2000);
+    assert!(end_of_other(Receiver::Nobody) < data + Duration::from_micros(600));
+    assert!(end_of_other(Receiver::Station(2)) > 2 * data);
+}

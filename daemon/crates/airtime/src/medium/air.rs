@@ -99,10 +99,12 @@ impl Medium {
         takes
     }
 
-    /// Returns with which strength over the noise a frame arrives at a station: 0 on another channel.
+    /// Returns with which strength over the noise a frame arrives at a station: 0 on another channel,
+    /// or if its receiver is off.
     fn arrives(&self, sent: &Transmission, at: StationId) -> f64 {
         let tuned = self.stations[at].channel;
-        if at == sent.from || (tuned != 0 && tuned != sent.channel) {
+        if !self.stations[at].listening || at == sent.from || (tuned != 0 && tuned != sent.channel)
+        {
             return 0.0;
         }
         self.reach.ratio(sent.from, at)

@@ -1,11 +1,8 @@
-//! rtnetlink with typed values: a socket for requests and a socket for notices. The sockets can carry any netlink
-//! family.
+//! rtnetlink with typed values: a socket for requests and a socket for notices.
 
-pub mod datagram;
 mod decode;
 mod monitor;
 mod requests;
-mod socket;
 
 use std::net::IpAddr;
 
@@ -13,7 +10,6 @@ use olsrv2::Prefix;
 
 pub use monitor::{Monitor, Received};
 pub use requests::{AddMode, Requests};
-pub use socket::{error_of, Asker, Listener};
 
 /// A network interface as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]

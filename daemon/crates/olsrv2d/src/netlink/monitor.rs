@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{protocols::NETLINK_ROUTE, Socket};
+use netlinkkit::Listener;
 
-use super::{decode, Listener, Notice};
+use super::{decode, Notice};
 
 /// Multicast groups of rtnetlink(7): link, IPv4 address, IPv4 route, IPv6 address, IPv6 route.
 const GROUPS: [u32; 5] = [1, 5, 7, 9, 11];

@@ -17,8 +17,9 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{protocols::NETLINK_ROUTE, Socket};
+use netlinkkit::{error_of, Asker};
 
-use super::{decode, error_of, Address, Asker, Link, Route};
+use super::{decode, Address, Link, Route};
 use crate::config::RouteSettings;
 
 /// Attempts at a dump that concurrent changes interrupt (NLM_F_DUMP_INTR).

@@ -1,29 +1,16 @@
-//! Decodes the generic netlink messages of the controller and of nl80211, and encodes requests.
+//! Decodes the messages of nl80211, and encodes requests.
 //!
 //! Messages are checked: an attribute that is truncated, too short or unknown is skipped, and nothing panics.
 
-use std::convert::Infallible;
 use std::num::NonZeroU64;
 
-use netlink_packet_core::{
-    NetlinkDeserializable, NetlinkHeader, NetlinkSerializable, NlasIterator,
-};
+use netlinkkit::{attributes, text, u16_of, u32_of, Message};
 
 /// A hardware address.
 pub type Mac = [u8; 6];
 
-/// Number of the controller's family, which lists all other families (GENL_ID_CTRL).
-pub const CONTROLLER: u16 = 16;
-/// Length of `struct genlmsghdr` in bytes: command, version, 16 reserved bits.
-const HEADER: usize = 4;
-/// Length of `struct nlattr` in bytes.
-const ATTRIBUTE_HEADER: usize = 4;
-
 /// Commands and attributes of linux/genetlink.h.
 mod ctrl {
-    pub const CMD_GETFAMILY: u8 = 3;
-    pub const ATTR_FAMILY_ID: u16 = 1;
-    pub const ATTR_FAMILY_NAME: u16 = 2;
     pub const ATTR_MCAST_GROUPS: u16 = 7;
     pub const ATTR_MCAST_GRP_NAME: u16 = 1;
     pub const ATTR_MCAST_GRP_ID: u16 = 2;
@@ -56,17 +43,6 @@ mod nl80211 {
     pub const STA_BSS_PARAM_BEACON_INTERVAL: u16 = 5;
     pub const PLINK_LISTEN: u8 = 0;
     pub const PLINK_ESTAB: u8 = 4;
-}
-
-/// A generic netlink message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The number of the family.
-    pub family: u16,
-    /// The command.
-    pub command: u8,
-    /// The attributes, not decoded.
-    pub attributes: Vec<u8>,
 }
 
 /// The nl80211 family of this kernel.
@@ -126,80 +102,65 @@ pub enum Notice {
     },
 }
 
-impl Message {
-    /// Asks the controller for all families.
-    pub fn families() -> Self {
-        Self::request(CONTROLLER, ctrl::CMD_GETFAMILY, &[])
-    }
-
+/// What nl80211 makes of a generic netlink message.
+pub trait Nl80211: Sized {
     /// Asks for all stations of an interface.
-    pub fn stations(family: u16, interface: u32) -> Self {
+    fn stations(family: u16, interface: u32) -> Self;
+
+    /// Asks for an Ethernet frame to be sent straight to the mesh peer that is its destination.
+    fn probe(family: u16, interface: u32, mac: Mac, frame: &[u8]) -> Self;
+
+    /// Asks for a station to be forgotten.
+    fn removal(family: u16, interface: u32, mac: Mac) -> Self;
+
+    /// Returns the nl80211 family if this answer of the controller describes it.
+    fn nl80211(&self) -> Option<Family>;
+
+    /// Returns the station that this answer of nl80211 describes.
+    fn station(&self) -> Option<Station>;
+
+    /// Returns the notice in this message; `None` if it is about something else.
+    fn notice(&self) -> Option<Notice>;
+}
+
+impl Nl80211 for Message {
+    fn stations(family: u16, interface: u32) -> Self {
         let interface = interface.to_ne_bytes();
-        Self::request(
+        Self::new(
             family,
             nl80211::CMD_GET_STATION,
             &[(nl80211::ATTR_IFINDEX, &interface)],
         )
     }
 
-    /// Asks for an Ethernet frame to be sent straight to the mesh peer that is its destination.
-    pub fn probe(family: u16, interface: u32, mac: Mac, frame: &[u8]) -> Self {
+    fn probe(family: u16, interface: u32, mac: Mac, frame: &[u8]) -> Self {
         let interface = interface.to_ne_bytes();
         let attributes: [(u16, &[u8]); 3] = [
             (nl80211::ATTR_IFINDEX, &interface),
             (nl80211::ATTR_MAC, &mac),
             (nl80211::ATTR_FRAME, frame),
         ];
-        Self::request(family, nl80211::CMD_PROBE_MESH_LINK, &attributes)
+        Self::new(family, nl80211::CMD_PROBE_MESH_LINK, &attributes)
     }
 
-    /// Asks for a station to be forgotten.
-    pub fn removal(family: u16, interface: u32, mac: Mac) -> Self {
+    fn removal(family: u16, interface: u32, mac: Mac) -> Self {
         let interface = interface.to_ne_bytes();
         let attributes: [(u16, &[u8]); 2] = [
             (nl80211::ATTR_IFINDEX, &interface),
             (nl80211::ATTR_MAC, &mac),
         ];
-        Self::request(family, nl80211::CMD_DEL_STATION, &attributes)
+        Self::new(family, nl80211::CMD_DEL_STATION, &attributes)
     }
 
-    fn request(family: u16, command: u8, attributes: &[(u16, &[u8])]) -> Self {
-        let mut octets = Vec::new();
-        for (kind, value) in attributes {
-            let length = (ATTRIBUTE_HEADER + value.len()) as u16;
-            octets.extend_from_slice(&length.to_ne_bytes());
-            octets.extend_from_slice(&kind.to_ne_bytes());
-            octets.extend_from_slice(value);
-            octets.resize(octets.len().next_multiple_of(4), 0);
-        }
-        Self {
-            family,
-            command,
-            attributes: octets,
-        }
+    fn nl80211(&self) -> Option<Family> {
+        let id = self.family_id(b"nl80211")?;
+        let groups =
+            attributes(&self.attributes).find(|(kind, _)| *kind == ctrl::ATTR_MCAST_GROUPS);
+        let mlme = attributes(groups?.1).find_map(|(_, group)| group_id(group, b"mlme"));
+        Some(Family { id, mlme: mlme? })
     }
 
-    /// Returns the nl80211 family if this answer of the controller describes it.
-    pub fn nl80211(&self) -> Option<Family> {
-        let (mut id, mut named, mut mlme) = (None, false, None);
-        for (kind, value) in attributes(&self.attributes) {
-            match kind {
-                ctrl::ATTR_FAMILY_ID => id = u16_of(value),
-                ctrl::ATTR_FAMILY_NAME => named = text(value) == b"nl80211",
-                ctrl::ATTR_MCAST_GROUPS => {
-                    mlme = attributes(value).find_map(|(_, group)| group_id(group, b"mlme"));
-                }
-                _ => {}
-            }
-        }
-        Some(Family {
-            id: id.filter(|_| named)?,
-            mlme: mlme?,
-        })
-    }
-
-    /// Returns the station that this answer of nl80211 describes.
-    pub fn station(&self) -> Option<Station> {
+    fn station(&self) -> Option<Station> {
         let mut mac = None;
         let mut info: &[u8] = &[];
         for (kind, value) in attributes(&self.attributes) {
@@ -213,8 +174,7 @@ impl Message {
         Some(Station::read(mac?, info))
     }
 
-    /// Returns the notice in this message; `None` if it is about something else.
-    pub fn notice(&self) -> Option<Notice> {
+    fn notice(&self) -> Option<Notice> {
         let (mut interface, mut mac) = (None, None);
         for (kind, value) in attributes(&self.attributes) {
             match kind {
@@ -282,44 +242,6 @@ impl Station {
     }
 }
 
-impl NetlinkDeserializable for Message {
-    type Error = Infallible;
-
-    /// Decodes a message. One that is shorter than its header gets command 0, which no family knows.
-    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Self::Error> {
-        Ok(Self {
-            family: header.message_type,
-            command: payload.first().copied().unwrap_or(0),
-            attributes: payload.get(HEADER..).unwrap_or_default().to_vec(),
-        })
-    }
-}
-
-impl NetlinkSerializable for Message {
-    fn message_type(&self) -> u16 {
-        self.family
-    }
-
-    fn buffer_len(&self) -> usize {
-        HEADER + self.attributes.len()
-    }
-
-    fn serialize(&self, buffer: &mut [u8]) {
-        let (header, attributes) = buffer.split_at_mut(HEADER);
-        header.copy_from_slice(&[self.command, 1, 0, 0]);
-        attributes.copy_from_slice(&self.attributes);
-    }
-}
-
-/// Returns the attributes before the first malformed one.
-fn attributes(octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    NlasIterator::new(octets).map_while(|attribute| {
-        let attribute = attribute.ok()?;
-        let (kind, end) = (attribute.kind(), usize::from(attribute.length()));
-        Some((kind, attribute.into_inner().get(ATTRIBUTE_HEADER..end)?))
-    })
-}
-
 fn group_id(group: &[u8], wanted: &[u8]) -> Option<u32> {
     let (mut id, mut named) = (None, false);
     for (kind, value) in attributes(group) {
@@ -347,19 +269,6 @@ fn bit_rate(info: &[u8]) -> Option<NonZeroU64> {
 
 fn bits(number: u32, unit: u64) -> Option<NonZeroU64> {
     NonZeroU64::new(u64::from(number) * unit)
-}
-
-/// Returns a string without the zero byte at its end.
-fn text(value: &[u8]) -> &[u8] {
-    value.strip_suffix(b"\0").unwrap_or(value)
-}
-
-fn u16_of(value: &[u8]) -> Option<u16> {
-    Some(u16::from_ne_bytes(value.get(..2)?.try_into().ok()?))
-}
-
-fn u32_of(value: &[u8]) -> Option<u32> {
-    Some(u32::from_ne_bytes(value.get(..4)?.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_packet_core::{NetlinkPayload, NLM_F_ACK, NLM_F_DUMP};
 use netlink_sys::{protocols::NETLINK_GENERIC, Socket};
+use netlinkkit::{error_of, Asker, Listener, Message};
 
-use super::message::{Family, Mac, Message, Notice, Station};
-use crate::netlink::{error_of, Asker, Listener};
+use super::message::{Family, Mac, Nl80211, Notice, Station};
 
 /// Largest number of stations of an interface that are read. Bounds memory; mac80211 itself allows 99 mesh peers.
 pub const STATIONS_MAX: usize = 256;

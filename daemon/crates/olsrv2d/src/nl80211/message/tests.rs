@@ -1,10 +1,10 @@
 use std::fs;
 
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{NetlinkDeserializable, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlinkkit::messages;
 use proptest::prelude::*;
 
 use super::*;
-use crate::netlink::datagram::messages;
 
 const NEAR: Mac = [0x42, 0, 0, 0, 0, 0];
 const PEER: Mac = [0x42, 0, 0, 0, 2, 0];
@@ -109,8 +109,8 @@ fn the_family_is_found_among_all() {
 
 #[test]
 fn a_rate_of_zero_is_no_rate() {
-    let rate = Message::request(0, 0, &[(nl80211::RATE_INFO_BITRATE32, &[0; 4])]).attributes;
-    let info = Message::request(
+    let rate = Message::new(0, 0, &[(nl80211::RATE_INFO_BITRATE32, &[0; 4])]).attributes;
+    let info = Message::new(
         0,
         0,
         &[
