@@ -129,7 +129,7 @@ def _result(bench: Bench, taken: Mapping[Key, Taken], *, nice_counts: bool) -> R
 def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
     """Return the cells by phase, from the capture and from meshsecd, which times some of the same set-ups."""
     timed = [one for block in taken.blocks for one in block.timed]
-    times = [one for one, _ in timed]
+    times = [one for block in taken.blocks for one in block.times]
     phases = {
         "total": [one.total for one in times],
         "ike_sa_init": [one.ike_sa_init for one in times],
@@ -192,7 +192,7 @@ def _ratios(taken: Mapping[Key, Taken]) -> Iterator[dict[str, object]]:
 
 
 def _median(block: Block) -> float | None:
-    return median(one.total for one, _ in block.timed) if block.timed else None
+    return median(one.total for one in block.times) if block.times else None
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import fill
 
 from rt.papers.form import Entry, Made, Work
-from rt.papers.judge import failed, missing, sentence, unfit, words
+from rt.papers.judge import failed, missing, sayable, sentence, unfit, words
 from rt.papers.kept import Results
 from rt.papers.picture import draw, drawable
 
@@ -104,9 +104,9 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
     absent = [name for name in entry.results() if results.get(name) is None]
     if absent:
         yield _prose(f"**Not measured yet:** {', '.join(absent)}.")
-    elif lacks := list(unfit(entry, results)):
+    if lacks := list(unfit(entry, results)):
         yield _prose(f"**Not in this run:** {'; '.join(lacks)}.")
-    elif entry.says:
+    if not absent and sayable(entry, results):
         yield _prose(f"**Here:** {sentence(entry, results)}")
     for claim in failed(entry, results):
         yield _prose(f"These results do not bear that sentence: {claim}.")

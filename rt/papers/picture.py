@@ -38,10 +38,13 @@ class _Curve:
 
 def drawable(entry: Entry, results: Results) -> bool:
     """Return whether there is something to draw: a diagram, a value of the work, or a result of ours."""
-    drawn = any(value.panel for value in entry.value) or any(
-        results.cells(series.select) for panel in entry.panel for series in panel.series
+    ours = (
+        panel.across in cell["key"]
+        for panel in entry.panel
+        for series in panel.series
+        for cell in results.cells(series.select) or ()
     )
-    return bool(entry.diagram) or bool(entry.panel and drawn)
+    return bool(entry.diagram) or any(value.panel for value in entry.value) or any(ours)
 
 
 def draw(work: Work, entry: Entry, results: Results, path: Path) -> None:
@@ -50,12 +53,13 @@ def draw(work: Work, entry: Entry, results: Results, path: Path) -> None:
     if entry.diagram:
         _diagrams(title, entry.diagram, path)
         return
+    panels = [(panel, _curves(panel, entry.value, work.year, results)) for panel in entry.panel]
+    drawn = [(panel, curves) for panel, curves in panels if curves]
     width, height = PANEL_SIZE
-    count = len(entry.panel)
+    count = len(drawn)
     across = 1 if count == 1 else 2
     down = -(-count // across)
     size = (7.0 if count == 1 else across * width, 0.8 + down * height)
-    drawn = [(panel, _curves(panel, entry.value, work.year, results)) for panel in entry.panel]
     # A label has the same look in all panels, because they have one legend.
     looks = {
         label: number for number, label in enumerate(dict.fromkeys(one.label for _, all_ in drawn for one in all_))

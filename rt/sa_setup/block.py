@@ -46,6 +46,11 @@ class Block:
         return [(one.times, one.phases) for one in self.samples if one.times]
 
     @property
+    def times(self) -> list[SetupTimes]:
+        """Return the times of each set-up, from the capture."""
+        return [times for times, _ in self.timed]
+
+    @property
     def unseen(self) -> int:
         """Return how many set-ups came in time and are not in the capture."""
         return sum(one.times is None for one in self.samples)

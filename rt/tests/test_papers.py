@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from rt.ccm import paper
 from rt.congestion import paper as congestion
@@ -281,10 +282,16 @@ def test_what_a_run_does_not_have_is_named_instead_of_the_sentence(
     assert "It is" not in text.partition("### ")[2]
 
 
-def test_a_curve_without_a_cell_is_named(results: Results) -> None:
-    panel = Panel("p", "nicer", "n", "u", (Series("ours", Selector("x", {"by": "a"}, "ms")),))
-    entry = Entry("figure", "1", "c", "s", "s", says="It is.", panel=(panel,))
-    assert list(judge.missing(entry, results)) == ["x has no cell for the curve 'ours'"]
+def test_a_curve_without_a_cell_is_named_and_its_panel_left_out(results: Results, tmp_path: Path) -> None:
+    """The sentence stays, as it does not rest on the curve."""
+    panel = Panel("q", "nicer", "n", "u", (Series("lost", Selector("x", {"by": "a"}, "ms")),), title="empty")
+    entry = structs.replace(ENTRY, panel=(*ENTRY.panel, panel))
+    assert list(judge.missing(entry, results)) == ["x has no cell for the curve 'lost'"]
+    page.write({"w": structs.replace(WORK, entry=(entry,))}, MADE, results, tmp_path)
+    assert "**Here:** It is 23 ms" in (tmp_path / "papers.md").read_text(encoding="utf-8")
+    assert "empty" not in (tmp_path / "papers/w-figure-1.svg").read_text(encoding="utf-8")
+    alone = Work("A", "A.", "", (Entry("figure", "1", "c", "s", "s", panel=(panel,)),))
+    assert [path.name for path in page.write({"w": alone}, MADE, results, tmp_path)] == ["papers.md"]
 
 
 def test_a_curve_that_fits_two_cells_at_a_place_is_refused(results: Results, tmp_path: Path) -> None:
