@@ -25,7 +25,7 @@ from typing import Any
 from rt.kernels.capture import LateCapture
 from rt.loads import light
 from rt.measure import cores
-from rt.sa_setup.policy import POLICY, allow_pacing
+from rt.sa_setup.policy import POLICY, allow_lab_policies
 from rt.sa_setup.times import setups
 from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
@@ -55,7 +55,7 @@ def main() -> int:
     samples = int(sys.argv[1])
     if capabilities.probe().esp != "kernel":
         raise RuntimeError("this kernel has no ESP")
-    allow_pacing()
+    allow_lab_policies()
     (RESULTS / "release").write_text(os.uname().release, encoding="ascii")
     with (
         cores.nice_counts(),

@@ -1,26 +1,20 @@
-"""A live video encoder that streams to another node: ffmpeg, x264, 720p60, RTP."""
+"""Live streaming, figure 6 of the paper of 2007: ffmpeg encodes a camera's video (x264, 720p60) and sends it (RTP)."""
 
-import os
 import shutil
-import signal
-import subprocess
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rt.loads.place import Place
+from rt.loads.rtp import RtpSink
 
 FRAMES_PER_SECOND = 60
+SETTLE_FRAMES = 30
+"""Frames of the stream after which it runs."""
+START_SECONDS = 60.0
+"""For these frames: a starving encoder needs long for them."""
 
 PRESETS = {"keeping": "ultrafast", "saturating": "veryslow"}
 """x264's presets: on one core the first keeps up with the camera, the second takes all there is and falls behind."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the encoder runs."""
-
-    namespace: str
-    cores: frozenset[int]
-    nice: int
 
 
 def missing() -> str | None:
@@ -30,40 +24,16 @@ def missing() -> str | None:
     return "ffmpeg is not installed: `tools/setup bench` installs it"
 
 
-class Encoder:
-    """The encoder while the context is open."""
+@contextmanager
+def live(kind: str, place: Place, viewer: tuple[str, str, int]) -> Iterator[RtpSink]:
+    """Stream while the context is open. ``viewer``: the namespace, the IPv4 address and the port of who watches.
 
-    def __init__(self, kind: str, place: Place, target: tuple[str, int]) -> None:
-        """``kind`` is one of ``PRESETS``; ``target`` the IPv4 address and the port that the stream goes to."""
-        self._argv = _command(kind, *target)
-        self._place = place
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            ["ip", "netns", "exec", self._place.namespace, *self._argv],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            preexec_fn=self._place_itself,  # noqa: PLW1509  # only system calls, before exec
-        )
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        process = self._process
-        if process is None:
-            return
-        ended_by_itself = process.poll() is not None
-        process.send_signal(signal.SIGKILL)
-        _, said = process.communicate()
-        if ended_by_itself and error is None:
-            raise RuntimeError(f"the encoder ended by itself: {said.decode(errors='replace').strip()}")
-
-    def _place_itself(self) -> None:
-        os.sched_setaffinity(0, self._place.cores)
-        os.setpriority(os.PRIO_PROCESS, 0, self._place.nice)
+    Raises TimeoutError if the stream does not begin, and MeasurementError if the encoder ends by itself.
+    """
+    namespace, address, port = viewer
+    with RtpSink(namespace, address, port) as sink, place.running(_command(kind, address, port)):
+        sink.wait_frames(SETTLE_FRAMES, START_SECONDS)
+        yield sink
 
 
 def _command(kind: str, address: str, port: int) -> list[str]:

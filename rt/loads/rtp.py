@@ -4,7 +4,6 @@ import select
 import socket
 import threading
 import time
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -15,22 +14,14 @@ _HEADER = 12
 _BUFFER = 4 << 20
 
 
-@dataclass
-class Arrived:
-    """Frames by the times of their last packets (monotonic seconds), which carry the marker bit (RFC 6184, 5.1)."""
-
-    frames: list[float] = field(default_factory=list)
-
-    def between(self, begin: float, end: float) -> int:
-        """Frames that were complete in this span of time."""
-        return sum(begin <= at < end for at in self.frames)
-
-
 class RtpSink:
     """The receiving end of a stream while the context is open."""
 
+    per_second = 60.0
+    """Frames that the camera gives (``rt.loads.encoder.FRAMES_PER_SECOND``)."""
+
     def __init__(self, namespace: str, address: str, port: int) -> None:
-        self.arrived = Arrived()
+        self._frames = 0
         self._socket = namespaces.within(namespace, lambda: self._open(address, port))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -46,12 +37,16 @@ class RtpSink:
         self._thread.join()
         self._socket.close()
 
+    def count(self) -> float:
+        """Return the frames whose last packet has arrived; it carries the marker bit (RFC 6184, section 5.1)."""
+        return self._frames
+
     def wait_frames(self, count: int, seconds: float) -> None:
-        """Return when so many frames have arrived; TimeoutError when they have not in time."""
+        """Return when so many frames have arrived. Raises TimeoutError."""
         end = time.monotonic() + seconds
-        while len(self.arrived.frames) < count:
+        while self._frames < count:
             if time.monotonic() > end:
-                raise TimeoutError(f"{len(self.arrived.frames)} of {count} frames arrived within {seconds:g} s")
+                raise TimeoutError(f"{self._frames} of {count} frames arrived within {seconds:g} s")
             time.sleep(0.02)
 
     @staticmethod
@@ -74,4 +69,4 @@ class RtpSink:
             except BlockingIOError:
                 return
             if len(packet) >= _HEADER and packet[1] & 0x80:
-                self.arrived.frames.append(time.monotonic())
+                self._frames += 1

@@ -17,39 +17,78 @@ from typing import TypeVar
 from rich.console import Console
 from rich.table import Table
 
+from rt.measure import results
+from rt.measure.journal import Journal, JournalError
 from rt.measure.results import Cell, MeasurementError, Result
 from tests.lab.basics.shell import CommandError
 from tests.lab.basics.waiting import NotInTimeError
 
 SPOILED = (NotInTimeError, CommandError, TimeoutError, TimeoutExpired)
 """What waiting for a node raises on a machine that is too busy."""
+MOST_LEFT_OUT = 3
+"""Things in succession that could not be measured, after which a run ends: it is not the one thing that fails."""
 _LOG_WIDTH = 160
 """Columns of the report in a file, where nothing wraps."""
+_MINUTE = 90.0
+"""Seconds from which on the rest of a run is said in minutes."""
 _QUICK = "QUICK=1 in the environment measures fewer cells and samples, and ends in under three minutes."
 Samples = dict[tuple[tuple[tuple[str, object], ...], str], list[float]]
 T = TypeVar("T")
 
 
 class Bench:
-    """One run of a benchmark. ``about`` is the main's docstring, ``rounds_are`` says what one round is."""
+    """One run of a benchmark. ``about`` is the main's docstring, ``rounds_are`` says what one round is.
+
+    A ``resumable`` main keeps a ``journal``, and has the flag ``--resume``.
+    """
 
     def __init__(
-        self, name: str, about: str | None, rounds: int, rounds_are: str = "how often all is measured"
+        self,
+        name: str,
+        about: str | None,
+        rounds: int,
+        rounds_are: str = "how often all is measured",
+        *,
+        resumable: bool = False,
     ) -> None:
         self.name = name
         self.flags = argparse.ArgumentParser(prog=f"bench-{name}", description=about, epilog=_QUICK)
         self.flags.add_argument("--rounds", type=_positive, default=rounds, help=f"{rounds_are} (default: %(default)s)")
-        self.options = argparse.Namespace(rounds=rounds)
+        if resumable:
+            self.flags.add_argument("--resume", action="store_true", help="go on with a run that ended early")
+        self.options = argparse.Namespace(rounds=rounds, resume=False)
         self.cut_short = ""
         """Why the run ended early; empty when it came to its end."""
+        self.left_out: list[str] = []
+        """Things that could not be measured, in words; the run went on without them."""
         self._samples: Samples = {}
         self._planned = 0
         self._begun = 0
+        self._spent: list[float] = []
+        """Seconds of each visit."""
+        self._failures = 0
+        """Things in succession that were left out."""
 
     def parse(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, after the main has added the flags that only it has."""
         self.options = self.flags.parse_args(argv)
         return self.options
+
+    def journal(self, about: Mapping[str, object]) -> Journal:
+        """Begin a journal of the visits, or with ``--resume`` go on with the one of the run before.
+
+        Ends the program with status 2 if there is none that could go on.
+        """
+        path = results.DIRECTORY / f"{self.name}.visits.jsonl"
+        about = {**about, "quick": results.QUICK}
+        try:
+            journal = Journal(path, about, resume=self.options.resume)
+        except JournalError as error:
+            self.say(str(error))
+            sys.exit(2)
+        if self.options.resume:
+            self.say(f"{len(journal)} visits were made before, and count")
+        return journal
 
     def need(self, obstacle: str | None) -> None:
         """End the program with status 2 if this machine lacks what the benchmark needs."""
@@ -93,12 +132,43 @@ class Bench:
     def visit(self, what: str, measure: Callable[[], T]) -> T:
         """Announce and make a measurement. One that a busy machine spoils is made once more."""
         self._begun += 1
-        self.say(f"{self._begun} of {self._planned}: {what}" if self._planned else what)
+        self.say(f"{self._begun} of {self._planned}{self._to_come()}: {what}" if self._planned else what)
+        begun = time.monotonic()
         try:
             return measure()
         except SPOILED as error:
             self.say(f"once more, because the machine was too busy: {error}")
             return measure()
+        finally:
+            self._spent.append(time.monotonic() - begun)
+
+    def attempt(self, what: str, measure: Callable[[], T]) -> T | None:
+        """Visit, and leave out what is spoilt twice or cannot be measured: the run goes on with the next thing.
+
+        After ``MOST_LEFT_OUT`` in succession the error ends the run.
+        """
+        try:
+            found = self.visit(what, measure)
+        except (*SPOILED, MeasurementError) as error:
+            self._failures += 1
+            self.left_out.append(f"{what}: {error}")
+            self.say(f"left out: {error}")
+            if self._failures >= MOST_LEFT_OUT:
+                raise
+            return None
+        self._failures = 0
+        return found
+
+    def made_before(self) -> None:
+        """Count a visit that the run before has made already."""
+        self._begun += 1
+
+    def _to_come(self) -> str:
+        """Return how long the run still takes, by the mean of the visits so far."""
+        if not self._spent:
+            return ""
+        left = (self._planned - self._begun + 1) * sum(self._spent) / len(self._spent)
+        return f", {left / 60:.0f} min left" if left >= _MINUTE else f", {left:.0f} s left"
 
     def take(self, key: Mapping[str, object], unit: str, values: Iterable[float]) -> None:
         """Keep samples of one cell."""
@@ -112,6 +182,7 @@ class Bench:
         """Return the result so far, with the parameters that every benchmark has."""
         common = {
             "cut_short": self.cut_short,
+            "left_out": self.left_out,
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }
         return Result(self.name, {**common, **params}, list(self.cells() if cells is None else cells))
@@ -127,7 +198,7 @@ class Bench:
         path = result.write()
         draw(result)
         _print(result)
-        print("\n".join([*words, str(path)]))
+        print("\n".join([*words, *(f"left out: {each}" for each in self.left_out), str(path)]))
         if self.cut_short:
             self.say(f"cut short: {self.cut_short}; what was measured before is kept")
         return 1 if self.cut_short else 0

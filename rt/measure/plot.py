@@ -1,12 +1,13 @@
 """The one style of all plots: size, fonts, colours, and axes that say their unit and what is good."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import comb
 from statistics import median
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from rt.measure.results import DIRECTORY, MORE_IS_BETTER, Cell, Result
+from rt.measure.results import DIRECTORY, MORE_IS_BETTER, Cell, Result, machine, versions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,14 +19,23 @@ MARKERS = ("o", "s", "^", "v", "D", "X", "P")
 """One for each colour, for those who print in black and white."""
 PANEL = (6.0, 4.8)
 """Inches of one panel of a figure."""
+DPI = 150
+TALLEST = 1400
+"""Pixels that a picture may be high: it fits on a page, with letters that can be read there."""
 WIDTH = 11.0
 """Inches of a figure of rows, most of them for their labels."""
-ROW, ROWS_FRAME = 0.32, 1.1
-"""Inches of a row, and of what is around the rows of one unit."""
-UP_LETTERS = 42
+ROW, ROWS_FRAME, HEAD = 0.32, 1.1, 1.4
+"""Inches of a row, of what is around the rows of one unit, and of title, legend and footer."""
+LEAST_ROWS = 3
+"""Rows of a unit that a picture must have room for, so that none of it has a single row at its foot."""
+UP_LETTERS = 46
 """Letters of a vertical label that a panel has room for."""
 TITLE_LETTERS = 8
 """Letters of a title that fit into an inch."""
+FOOTER_LETTERS, FOOTER_LINE = 15, 0.16
+"""Letters of a footer that fit into an inch, and inches of one of its lines."""
+LEGEND_MARK, LEGEND_LETTERS = 0.8, 12
+"""Inches of a legend's mark and of what is around it; letters of a label that fit into an inch."""
 SHADE = 0.5
 """Opacity of a box, in which the median is black."""
 FEW_DECADES = 1000.0
@@ -43,7 +53,7 @@ STYLE: Any = {
     "figure.titlesize": 13,
     "figure.titleweight": "bold",
     "legend.frameon": False,
-    "savefig.dpi": 150,
+    "savefig.dpi": DPI,
 }
 Series = Mapping[str, Mapping[Any, Sequence[float]]]
 """For each line of a legend the samples by their place on the horizontal axis: numbers, or names."""
@@ -55,44 +65,125 @@ def wanted(unit: str) -> str:
 
 
 @contextmanager
-def page(name: str, title: str, size: tuple[float, float], **layout: Any) -> Iterator[Sequence["Axes"]]:
-    """Give the axes of a figure to be drawn on, then write build/bench/NAME.svg and NAME.png."""
+def page(
+    name: str, title: str, size: tuple[float, float], footer: str = "", **layout: Any
+) -> Iterator[Sequence["Axes"]]:
+    """Give the axes of a figure to be drawn on, then write build/bench/NAME.svg and NAME.png.
+
+    ``size`` is in inches; a figure is never higher than ``TALLEST``. ``footer`` is a line below everything.
+    """
     import matplotlib  # noqa: PLC0415 - heavy, and only needed at the very end
 
     matplotlib.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415
+    from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
+    lines = fill(footer, int(size[0] * FOOTER_LETTERS))
+    strip = FOOTER_LINE * (lines.count("\n") + 1.5) if footer else 0.0
     with pyplot.rc_context(STYLE):
-        figure, axes = pyplot.subplots(figsize=size, squeeze=False, layout="constrained", **layout)
-        figure.suptitle("\n".join(fill(line, int(size[0] * TITLE_LETTERS)) for line in title.splitlines()))
+        width, height = size[0], min(size[1], TALLEST / DPI)
+        engine = ConstrainedLayoutEngine(rect=(0, strip / height, 1, 1 - strip / height))
+        figure, axes = pyplot.subplots(figsize=(width, height), squeeze=False, layout=engine, **layout)
+        figure.suptitle("\n".join(fill(line, int(width * TITLE_LETTERS)) for line in title.splitlines()))
+        figure.text(0.5, strip / 4 / height, lines, ha="center", va="bottom", fontsize=8, color="0.35")
         yield list(axes.flat)
         handles = {label: handle for one in axes.flat for handle, label in zip(*_legend(one), strict=True)}
         if handles:
-            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 4))
+            above = 0.5 + strip * 72 / STYLE["font.size"]
+            longest = max(len(label) for label in handles)
+            columns = max(1, min(len(handles), int(width / (LEGEND_MARK + longest / LEGEND_LETTERS)), 4))
+            look: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, "borderaxespad": above}
+            figure.legend(handles.values(), handles.keys(), **look)
         for kind in ("svg", "png"):
             figure.savefig(DIRECTORY / f"{name}.{kind}")
         pyplot.close(figure)
 
 
-def boxes(result: Result, title: str, *, compare: str = "", unjudged: Collection[str] = ()) -> None:
+def footer(cells: Sequence[Cell]) -> str:
+    """Return the line that says where these cells were measured, with what, and how often."""
+    counts = sorted({len(cell.samples) for cell in cells})
+    often = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+    here, took_part = machine(), versions()
+    where = f"{here['cpu']}, {here['cores']} cores, Linux {here['kernel']}, {here['system']}"
+    return f"{often} for each median; {where}; " + ", ".join(f"{name} {one}" for name, one in took_part.items())
+
+
+def interval(samples: Sequence[float], percent: float = 95.0) -> tuple[float, float]:
+    """Return the confidence interval of the median, by order statistics (Conover, 3rd edition, section 3.2).
+
+    It assumes no distribution. With fewer than six samples no interval has 95 %: then it is from the least to the
+    greatest.
+    """
+    ordered = sorted(samples)
+    count, outside, rank = len(ordered), 0.0, 0
+    for each in range(count // 2):
+        outside += 2 * comb(count, each) / 2**count
+        if outside > 1 - percent / 100:
+            break
+        rank = each
+    return ordered[rank], ordered[-1 - rank]
+
+
+def extremes(samples: Sequence[float]) -> tuple[float, float]:
+    """Return the least and the greatest."""
+    return min(samples), max(samples)
+
+
+def boxes(  # noqa: PLR0913  # one for each way in which pictures of rows differ
+    result: Result,
+    title: str,
+    *,
+    compare: str = "",
+    unjudged: Collection[str] = (),
+    name: str = "",
+    label: Callable[[Cell], str] = Cell.label,
+) -> None:
     """Draw a row for each cell: its middle half as a box, whiskers from the least to the greatest, its median in words.
 
     The cells of each unit have an axis of their own. Cells that differ in the key ``compare`` differ in colour. The
-    axes of units in ``unjudged`` do not say what is good.
+    axes of units in ``unjudged`` do not say what is good. The picture has the ``name`` of the result unless it is
+    given; what does not fit into one is in NAME-2, NAME-3 and so on. ``label`` names a row.
     """
-    panels: dict[str, list[Cell]] = {}
-    for cell in result.cells:
-        panels.setdefault(cell.unit, []).append(cell)
-    heights = [ROWS_FRAME + ROW * len(cells) for cells in panels.values()]
+    name = name or result.name
+    pages = list(_pages(result.cells))
+    for old in DIRECTORY.glob(f"{name}-*"):
+        if old.stem.removeprefix(f"{name}-").isdigit():
+            old.unlink()
     names = list(dict.fromkeys(str(cell.key[compare]) for cell in result.cells if compare in cell.key))
-    colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
-    size = (WIDTH, 1 + sum(heights))
-    with page(result.name, marked(title, result), size, nrows=len(panels), height_ratios=heights) as axes:
-        for one, (unit, cells) in zip(axes, panels.items(), strict=True):
-            _rows(one, cells, [colours.get(str(cell.key.get(compare)), COLOURS[0]) for cell in cells])
-            for name in names:
-                one.fill_between([], [], color=colours[name], alpha=SHADE, label=f"{compare}: {name}")
-            one.set_xlabel(unit if unit in unjudged else f"{unit} ({wanted(unit)})")
+    colours = {each: COLOURS[number % len(COLOURS)] for number, each in enumerate(names)}
+    for number, panels in enumerate(pages, start=1):
+        heights = [ROWS_FRAME + ROW * len(cells) for _, cells in panels]
+        about = f"{title} ({number} of {len(pages)})" if len(pages) > 1 else title
+        shown = [cell for _, cells in panels for cell in cells]
+        size = (WIDTH, HEAD + sum(heights))
+        place = name if number == 1 else f"{name}-{number}"
+        with page(place, marked(about, result), size, footer(shown), nrows=len(panels), height_ratios=heights) as axes:
+            for one, (unit, cells) in zip(axes, panels, strict=True):
+                _rows(one, cells, [colours.get(str(cell.key.get(compare)), COLOURS[0]) for cell in cells], label)
+                for each in names:
+                    one.fill_between([], [], color=colours[each], alpha=SHADE, label=f"{compare}: {each}")
+                one.set_xlabel(unit if unit in unjudged else f"{unit} ({wanted(unit)})")
+
+
+def _pages(cells: Sequence[Cell]) -> Iterator[list[tuple[str, list[Cell]]]]:
+    """Divide the cells into pictures, and those of each picture by unit."""
+    units: dict[str, list[Cell]] = {}
+    for cell in cells:
+        units.setdefault(cell.unit, []).append(cell)
+    room = TALLEST / DPI - HEAD
+    left, panels = room, list[tuple[str, list[Cell]]]()
+    for unit, rest in units.items():
+        while rest:
+            fit = int((left - ROWS_FRAME) / ROW + 1e-9)
+            if fit < min(len(rest), LEAST_ROWS):
+                yield panels
+                left, panels = room, []
+                continue
+            panels.append((unit, rest[:fit]))
+            left -= ROWS_FRAME + ROW * len(rest[:fit])
+            rest = rest[fit:]  # noqa: PLW2901  # the rows that do not fit go on the next picture
+    if panels:
+        yield panels
 
 
 def decimal(axis: "Axis", within: Sequence[int] = (1, 2, 5)) -> None:
@@ -114,19 +205,30 @@ def marked(title: str, result: Result) -> str:
     return f"{title}\n(cut short)" if result.params.get("cut_short") else title
 
 
-def points(axes: "Axes", series: Series, across: str, up: str) -> None:
-    """Draw the median of each series at each place, with bars from the least to the greatest sample.
+def points(  # noqa: PLR0913  # one for each way in which pictures of points differ
+    axes: "Axes",
+    series: Series,
+    across: str,
+    up: str,
+    *,
+    bars: Callable[[Sequence[float]], tuple[float, float]] = extremes,
+    beside: float = 0.0,
+) -> None:
+    """Draw the median of each series at each place, with ``bars`` from the least to the greatest sample.
 
-    Places that are names are in their order, with the series side by side; numbers are joined by a line.
+    Places that are names are in their order, with the series side by side; numbers are joined by a line, and drawn this
+    far ``beside`` each other, so that bars do not hide one another.
     """
     places = list(dict.fromkeys(place for by_place in series.values() for place in by_place))
     named = any(isinstance(place, str) for place in places)
     for number, (label, by_place) in enumerate(series.items()):
-        aside = (number - (len(series) - 1) / 2) * 0.6 / max(len(series), 1)
-        at = [places.index(place) + aside if named else place for place in by_place]
+        aside = number - (len(series) - 1) / 2
+        name_aside = aside * 0.6 / max(len(series), 1)
+        at = [places.index(place) + name_aside if named else place + aside * beside for place in by_place]
         middle = [median(samples) for samples in by_place.values()]
-        below = [point - min(samples) for point, samples in zip(middle, by_place.values(), strict=True)]
-        above = [max(samples) - point for point, samples in zip(middle, by_place.values(), strict=True)]
+        ends = [bars(samples) for samples in by_place.values()]
+        below = [point - least for point, (least, _) in zip(middle, ends, strict=True)]
+        above = [greatest - point for point, (_, greatest) in zip(middle, ends, strict=True)]
         look: dict[str, Any] = {
             "color": COLOURS[number % len(COLOURS)],
             "marker": MARKERS[number % len(MARKERS)],
@@ -141,14 +243,14 @@ def points(axes: "Axes", series: Series, across: str, up: str) -> None:
     axes.set_ylabel(fill(up, UP_LETTERS))
 
 
-def _rows(axes: "Axes", cells: Sequence[Cell], colours: Sequence[str]) -> None:
+def _rows(axes: "Axes", cells: Sequence[Cell], colours: Sequence[str], label: Callable[[Cell], str]) -> None:
     drawn = axes.boxplot(
         [list(cell.samples) for cell in cells], orientation="horizontal", whis=(0, 100), widths=0.6, patch_artist=True
     )
     for box, line, colour in zip(drawn["boxes"], drawn["medians"], colours, strict=True):
         box.set(facecolor=colour, alpha=SHADE)
         line.set(color="black", linewidth=2)
-    axes.set_yticks(range(1, len(cells) + 1), [cell.label() for cell in cells])
+    axes.set_yticks(range(1, len(cells) + 1), [label(cell) for cell in cells])
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     least, greatest = (of(of(cell.samples) for cell in cells) for of in (min, max))

@@ -194,6 +194,11 @@ class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entry: tuple[Entry, ...]
     setup: tuple[Fact, ...] = ()
 
+    @property
+    def year(self) -> str:
+        """The last word of its short name."""
+        return self.short.split()[-1]
+
 
 class Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How a kept result is measured."""
@@ -212,8 +217,9 @@ Captions = Mapping[str, Mapping[str, str]]
 
 
 def works() -> dict[str, Work]:
-    """Return all works by the name of their file. Raises FormError."""
-    return {path.stem: work(path) for path in sorted(WORKS.glob("*.toml"))}
+    """Return all works by the name of their file, the oldest first. Raises FormError."""
+    found = {path.stem: work(path) for path in sorted(WORKS.glob("*.toml"))}
+    return dict(sorted(found.items(), key=lambda item: item[1].year))
 
 
 def work(path: Path) -> Work:

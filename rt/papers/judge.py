@@ -1,6 +1,7 @@
 """What an entry says of its results: its sentence with our figures, the claims behind it, and what is missing."""
 
 from collections.abc import Iterator, Mapping
+from string import Formatter
 
 from rt.papers.form import Claim, Entry, Selector, Value
 from rt.papers.kept import Figure, Results
@@ -27,6 +28,12 @@ def sentence(entry: Entry, results: Results) -> str:
     units = {value.name: value.unit for value in entry.named}
     words = {name: f"{digits(one.median)} {units[name]}".strip() for name, one in known.items()}
     return entry.says.format_map(words)
+
+
+def sayable(entry: Entry, results: Results) -> bool:
+    """Return whether all figures that the sentence names are there."""
+    named = {field for _, field, _, _ in Formatter().parse(entry.says) if field is not None}
+    return bool(entry.says) and named <= set(figures(entry, results))
 
 
 def failed(entry: Entry, results: Results) -> Iterator[str]:

@@ -4,19 +4,17 @@ import json
 import lzma
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import comb
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from rt.measure import plot
 from rt.measure.results import SCHEMA
 from rt.papers.form import HERE, Selector
 
 KEPT = HERE / "kept"
 _MOST = 64 * 1024 * 1024
 """Bytes of a result; more is no result of ours."""
-_TAIL = 0.025
-"""What a 95 % interval leaves out on each side."""
 
 
 class KeptError(Exception):
@@ -104,16 +102,9 @@ class Results:
 
 
 def interval(samples: Sequence[float]) -> Figure:
-    """Return the median with its 95 % confidence interval by order statistics, or the range of under six samples.
-
-    The interval assumes nothing of the distribution: it has the ranks that the binomial distribution gives.
-    """
-    ordered = sorted(samples)
-    n, below, rank = len(ordered), 0.0, 0
-    while (below := below + comb(n, rank) / 2**n) <= _TAIL:
-        rank += 1
-    first = max(rank - 1, 0)
-    return Figure(median(ordered), ordered[first], ordered[n - 1 - first], n)
+    """Return the median with its 95 % confidence interval, or with the range of under six samples."""
+    low, high = plot.interval(samples)
+    return Figure(median(samples), low, high, len(samples))
 
 
 def keep(source: Path, folder: Path = KEPT) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 from textwrap import fill
 
 from rt.papers.form import Entry, Made, Work
-from rt.papers.judge import failed, missing, sentence, unfit, words
+from rt.papers.judge import failed, missing, sayable, sentence, unfit, words
 from rt.papers.kept import Results
 from rt.papers.picture import draw, drawable
 
@@ -15,7 +15,8 @@ _INTRODUCTION = """\
 
 Every table and figure of five works on secured meshes, measured again with this project: the
 work's own values beside ours. `make papers` draws this page from the kept results in seconds,
-without root. `QUICK=1 make papers` measures anew in minutes, as root, and writes build/papers.
+without root. `QUICK=1 make papers` measures anew with few samples, at most three minutes for each
+result, as root, and writes build/papers.
 
 **How to read it.** The works' values are those that their texts state. Where a chart's numbers are
 not in the text, the entry says so, and nothing is read off the chart. Ours are medians. An interval
@@ -67,7 +68,7 @@ def state(entry: Entry, results: Results) -> str:
 
 def _contents(all_works: Mapping[str, Work], results: Results) -> Iterator[str]:
     states = ("measured", "set-up compared", "cannot be had here", "not measured yet")
-    yield "| work | captions | " + " | ".join(states) + " |"
+    yield "| work | entries | " + " | ".join(states) + " |"
     yield "|---|---:|" + "---:|" * len(states)
     for work in all_works.values():
         found = [state(entry, results) for entry in work.entry]
@@ -103,9 +104,9 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
     absent = [name for name in entry.results() if results.get(name) is None]
     if absent:
         yield _prose(f"**Not measured yet:** {', '.join(absent)}.")
-    elif lacks := list(unfit(entry, results)):
+    if lacks := list(unfit(entry, results)):
         yield _prose(f"**Not in this run:** {'; '.join(lacks)}.")
-    elif entry.says:
+    if not absent and sayable(entry, results):
         yield _prose(f"**Here:** {sentence(entry, results)}")
     for claim in failed(entry, results):
         yield _prose(f"These results do not bear that sentence: {claim}.")

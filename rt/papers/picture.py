@@ -1,6 +1,6 @@
 """Pictures of entries: panels of series, and diagrams. The same data give the same bytes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil, floor, log10
@@ -38,10 +38,13 @@ class _Curve:
 
 def drawable(entry: Entry, results: Results) -> bool:
     """Return whether there is something to draw: a diagram, a value of the work, or a result of ours."""
-    drawn = any(value.panel for value in entry.value) or any(
-        results.cells(series.select) for panel in entry.panel for series in panel.series
+    ours = (
+        panel.across in cell["key"]
+        for panel in entry.panel
+        for series in panel.series
+        for cell in results.cells(series.select) or ()
     )
-    return bool(entry.diagram) or bool(entry.panel and drawn)
+    return bool(entry.diagram) or any(value.panel for value in entry.value) or any(ours)
 
 
 def draw(work: Work, entry: Entry, results: Results, path: Path) -> None:
@@ -50,15 +53,20 @@ def draw(work: Work, entry: Entry, results: Results, path: Path) -> None:
     if entry.diagram:
         _diagrams(title, entry.diagram, path)
         return
+    panels = [(panel, _curves(panel, entry.value, work.year, results)) for panel in entry.panel]
+    drawn = [(panel, curves) for panel, curves in panels if curves]
     width, height = PANEL_SIZE
-    count = len(entry.panel)
+    count = len(drawn)
     across = 1 if count == 1 else 2
     down = -(-count // across)
     size = (7.0 if count == 1 else across * width, 0.8 + down * height)
+    # A label has the same look in all panels, because they have one legend.
+    looks = {
+        label: number for number, label in enumerate(dict.fromkeys(one.label for _, all_ in drawn for one in all_))
+    }
     with _page(title, size, path, nrows=down, ncols=across) as axes:
-        for one, panel in zip(axes, entry.panel, strict=False):
-            values = [value for value in entry.value if value.panel == panel.id]
-            _panel(one, panel, values, work.short.split()[-1], results)
+        for one, (panel, curves) in zip(axes, drawn, strict=False):
+            _panel(one, panel, curves, looks)
         for spare in axes[count:]:
             spare.set_axis_off()
 
@@ -88,14 +96,18 @@ def _page(title: str, size: tuple[float, float], path: Path, **layout: Any) -> I
         pyplot.close(figure)
 
 
-def _panel(axes: "Axes", panel: Panel, values: Sequence[Value], year: str, results: Results) -> None:
-    """Draw the curves of ours, filled, and those of the work, hollow and dashed."""
+def _curves(panel: Panel, values: Sequence[Value], year: str, results: Results) -> list[_Curve]:
+    """Return the curves of ours, filled, and those of the work, hollow and dotted."""
     ours = {series.label: _points(panel, number, results) for number, series in enumerate(panel.series)}
-    curves = [_Curve(label, points) for label, points in ours.items() if points]
     theirs: dict[str, Points] = {}
     for value in values:
-        theirs.setdefault(f"{year}: {value.series}", {})[value.at] = _stated(value)
-    curves += [_Curve(label, points, hollow=True) for label, points in theirs.items()]
+        if value.panel == panel.id:
+            theirs.setdefault(f"{year}: {value.series}", {})[value.at] = _stated(value)
+    filled = [_Curve(label, points) for label, points in ours.items() if points]
+    return filled + [_Curve(label, points, hollow=True) for label, points in theirs.items()]
+
+
+def _panel(axes: "Axes", panel: Panel, curves: Sequence[_Curve], looks: Mapping[str, int]) -> None:
     places = _places([curve.points for curve in curves])
     named = panel.kind == "bars" or any(isinstance(place, str) for place in places)
     for number, curve in enumerate(curves):
@@ -104,7 +116,8 @@ def _panel(axes: "Axes", panel: Panel, values: Sequence[Value], year: str, resul
         ordered = [place for place in places if place in curve.points]
         at: list[Any] = [places.index(place) + aside for place in ordered] if named else ordered
         figures = [curve.points[place] for place in ordered]
-        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        look = looks[curve.label]
+        colour, marker = COLOURS[look % len(COLOURS)], MARKERS[look % len(MARKERS)]
         if panel.kind == "bars":
             _bars(axes, curve, at, figures, (step * 0.9, colour))
         else:
@@ -189,6 +202,7 @@ def _scales(axes: "Axes", panel: Panel, places: Sequence[float | str], *, named:
         least, greatest = axes.get_ylim()
         axes.set_ylim(10 ** floor(log10(least)), 10 ** ceil(log10(greatest)))
         decimal(axes.yaxis, (1, 2, 5))
+        axes.yaxis.set_major_formatter("{x:,.10g}")
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(panel.across_label + (" (logarithmic)" if panel.log_across else ""))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from rt.measure.results import Cell, Result, percentile
+from rt.sa_setup.policy import OURS
 
 OVER_IDLE = 1.5
 """The governor's p99 with the receiver loaded at nice -20, over its own idle median."""
@@ -12,13 +13,17 @@ FRAMES_POINTS = 1.0
 JUDGED_ENCODER = "keeping"
 """One that keeps up with its camera. The other takes all of a core and loses frames alone: whatever else runs on that
 core is missing in its frames, so what it loses is the set-ups' CPU time, not what scheduling did to it."""
+LIVE = "saturating"
+"""The load of the cells that are judged."""
+UNASKED, UNSEEN = "in the capture, and not waited for", "not in the capture"
+"""Set-ups that are in no figure: one came after it was given up or was begun by the other end; a packet is missing."""
 _CALM: Mapping[str, object] = {"place": "none", "apart": "receiver"}
 """No load, and the receiver where it is when it is loaded."""
 
 
 def judged(result: Result) -> list[str]:
     """Return one line for each target whose cells were measured."""
-    return [line for check in (_receiver, _relay, _idle, _loss, _frames, _given_up) for line in check(result)]
+    return [line for check in (_receiver, _relay, _idle, _loss, _frames, _clocks, _given_up) for line in check(result)]
 
 
 def _receiver(result: Result) -> Iterator[str]:
@@ -61,7 +66,7 @@ def _loss(result: Result) -> Iterator[str]:
 def _frames(result: Result) -> Iterator[str]:
     for kind in ("keeping", "saturating"):
         for profile in ("stock", "governor"):
-            about = {"part": "stream", "encoder": kind, "profile": profile, "what": "frames missing"}
+            about = {"part": "stream", "load": kind, "profile": profile, "what": "frames missing"}
             calm, busy = _of(result, **about, rate=0), _of(result, **about, rate=5)
             if calm and busy:
                 more = _middle(busy) - _middle(calm)
@@ -69,17 +74,39 @@ def _frames(result: Result) -> Iterator[str]:
                 yield _line(said, FRAMES_POINTS, more) if kind == JUDGED_ENCODER else said
 
 
+def _clocks(result: Result) -> Iterator[str]:
+    """Say how many set-ups each of the two clocks has timed, and what is in no figure."""
+    capture, vici = (
+        sum(len(cell.samples) for cell in result.cells if _fits(cell, {"what": what, "source": source}))
+        for what, source in (("total", "capture"), ("ike_auth", "vici"))
+    )
+    if capture:
+        yield (
+            f"two clocks: the capture timed {capture} set-ups, charon's log over VICI {vici} of them "
+            f"(no phase whose two lines came together)"
+        )
+    for what in (UNASKED, UNSEEN):
+        if count := sum(cell.samples[0] for cell in result.cells if _fits(cell, {"what": what})):
+            yield f"{what}: {count:.0f} set-ups, which are in no figure"
+
+
 def _given_up(result: Result) -> Iterator[str]:
     """They are in no other figure."""
     for cell in result.cells:
         if cell.key.get("what") == "given up":
-            about = ", ".join(str(cell.key[name]) for name in ("profile", "place", "nice") if name in cell.key)
+            about = ", ".join(
+                str(cell.key[name]) for name in ("profile", "suite", "place", "load", "nice") if name in cell.key
+            )
             yield f"{about}: {cell.samples[0]:.0f} set-ups were given up, and are in no other figure"
 
 
 def _of(result: Result, **wanted: object) -> list[float]:
     """Return the sorted samples of the one cell that fits; by default of set-ups on the receiver."""
     about = {"part": "priority", "place": "receiver", "what": "total", **wanted}
+    if about["part"] == "priority":
+        about = {"suite": OURS, **about}
+        if about["place"] != "none":
+            about = {"load": LIVE, **about}
     if about["part"] != "priority" and "place" not in wanted:
         del about["place"]
     found = [cell for cell in result.cells if _fits(cell, about)]

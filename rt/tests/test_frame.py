@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from rt.kernels import figure as kernels_figure
 from rt.measure import plot, results
-from rt.measure.frame import Bench
+from rt.measure.frame import MOST_LEFT_OUT, Bench
 from rt.sa_setup import figures as setup_figures
 from rt.throughput import figures as throughput_figures
 from tests.lab.basics.places import REPOSITORY
@@ -61,6 +62,106 @@ def test_a_visit_that_a_busy_machine_spoils_is_repeated_once() -> None:
 def test_a_visit_that_is_spoilt_twice_ends_the_run_and_what_was_measured_stays() -> None:
     taken, bench = run({2: [NotInTimeError("again"), NotInTimeError("once")]})
     assert (taken, bench.cut_short) == ([0, 1], "again")
+
+
+def test_what_cannot_be_measured_is_left_out_and_named_and_the_run_goes_on(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def starve() -> float:
+        raise NotInTimeError("no SA in 60 s")
+
+    bench = Bench("trial", "A trial.", 1)
+    with bench.measuring():
+        for _, name in bench.in_rounds(["quiet", "starving", "last"]):
+            found = bench.attempt(name, starve if name == "starving" else lambda: 1.0)
+            bench.take({"what": name}, "s", [] if found is None else [found])
+    assert [cell.key["what"] for cell in bench.cells()] == ["quiet", "last"]
+    assert bench.finish(bench.result({}), lambda _: None) == 0
+    assert json.loads((folder / "trial.json").read_text())["params"]["left_out"] == ["starving: no SA in 60 s"]
+    assert "left out: starving: no SA in 60 s" in capsys.readouterr().out
+
+
+def test_when_nothing_can_be_measured_any_more_the_run_ends() -> None:
+    def starve() -> float:
+        raise NotInTimeError("no node answers")
+
+    bench = Bench("trial", "A trial.", 100)
+    with bench.measuring():
+        for number, _ in bench.in_rounds(["it"]):
+            if bench.attempt("it", starve if number >= 2 else lambda: 1.0):
+                bench.take({"what": "it"}, "s", [1.0])
+    assert (len(bench.left_out), bench.cut_short) == (MOST_LEFT_OUT, "no node answers")
+    assert [cell.samples for cell in bench.cells()] == [[1.0, 1.0]]
+
+
+def test_a_run_says_how_long_it_still_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 60.0, 60.0, 180.0, 180.0, 200.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    bench = Bench("trial", "A trial.", 3)
+    for _ in bench.in_rounds(["it"]):
+        bench.visit("it", lambda: None)
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition("trial: ")[2] for line in said] == [
+        "1 of 3: it",
+        "2 of 3, 2 min left: it",
+        "3 of 3, 2 min left: it",
+    ]
+
+
+def resumable(*argv: str) -> Bench:
+    bench = Bench("trial", "A trial.", 2, resumable=True)
+    bench.parse(argv)
+    return bench
+
+
+def visits(bench: Bench, faults: dict[int, list[BaseException]], made: list[int]) -> list[float]:
+    """Return the samples of four visits; ``made`` are those that were measured in this run."""
+    journal = bench.journal({"rounds": 4})
+    bench.options.rounds = 4
+    taken = []
+    with bench.measuring():
+        for number, _ in bench.in_rounds(["it"]):
+            if str(number) in journal:
+                bench.made_before()
+            else:
+                journal.add(str(number), bench.visit("it", lambda number=number: _visit(number, faults)))  # type: ignore[misc]
+                made.append(number)
+            taken.append(journal[str(number)])
+    return taken
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_ended(folder: Path) -> None:
+    made: list[int] = []
+    assert visits(resumable(), {2: [KeyboardInterrupt()]}, made) == [0, 1]
+    with (folder / "trial.visits.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"visit": "2", "fou')  # the machine died meanwhile
+    assert visits(resumable("--resume"), {}, made) == [0, 1, 2, 3]
+    assert made == [0, 1, 2, 3], "none was measured twice"
+    assert visits(resumable("--resume"), {}, made) == [0, 1, 2, 3]
+    assert made == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (None, "no run that could go on; begin one without --resume"),
+        ("nonsense\n", "no run that could go on; begin one without --resume"),
+        ('{"about": {"rounds": 9}, "machine": {}, "versions": {}}\n', "about, rounds: 9 then, 4 now"),
+    ],
+)
+def test_a_run_that_cannot_go_on_is_refused_and_what_is_there_stays(
+    folder: Path, before: str | None, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "trial.visits.jsonl"
+    if before is not None:
+        path.write_text(before, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        resumable("--resume").journal({"rounds": 4})
+    assert ended.value.code == 2
+    assert told in capsys.readouterr().err
+    assert (path.read_text(encoding="utf-8") if path.exists() else None) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -146,9 +247,44 @@ def test_a_plot_has_a_row_for_each_cell_with_its_median_and_says_what_is_good(fo
         assert f"<!-- {text} -->" in drawn
 
 
+def height(path: Path) -> int:
+    """Return the height of a PNG in pixels (its specification, section 11.2.2)."""
+    return int.from_bytes(path.read_bytes()[20:24], "big")
+
+
+@pytest.mark.parametrize("count", [1, 20, 21, 22, 100])
+def test_cells_that_are_too_many_for_a_page_are_on_several_and_none_is_lost(folder: Path, count: int) -> None:
+    (folder / "trial-99.png").write_bytes(b"of a run with more cells")
+    (folder / "trial-figure.png").write_bytes(b"another figure")
+    cells = [results.Cell({"what": f"row {number}."}, "ms", [1, 2]) for number in range(count)]
+    cells += [results.Cell({"what": f"rate {number}."}, "Mbit/s", [1, 2]) for number in range(3)]
+    plot.boxes(results.Result("trial", {}, cells), "A trial")
+    drawn = sorted(path for path in folder.glob("trial*.png") if path.stem != "trial-figure")
+    assert "trial-99.png" not in [path.name for path in drawn]
+    assert all(height(path) <= plot.TALLEST for path in drawn)
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("trial*.svg"))
+    assert all(text.count(f"<!-- {cell.key['what']} -->") == 1 for cell in cells)
+
+
+def test_no_page_is_taller_than_the_limit_whatever_is_asked_for(folder: Path) -> None:
+    with plot.page("trial", "A trial", (6, 40), "a line below"):
+        pass
+    assert height(folder / "trial.png") <= plot.TALLEST
+    assert "<!-- a line below -->" in (folder / "trial.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, (0, 0)), (5, (0, 4)), (6, (0, 5)), (10, (1, 8)), (20, (5, 14)), (50, (17, 32))]
+)
+def test_the_interval_of_a_median_is_that_of_the_tables(count: int, expected: tuple[int, int]) -> None:
+    assert plot.interval(range(count)[::-1]) == expected
+
+
 SET_UPS = [
     results.Cell(
-        {"part": "priority", "profile": profile, "place": "receiver", "nice": nice, "what": what}, unit, samples
+        {"part": "priority", "profile": profile, "place": "receiver", "nice": nice, "load": "saturating", "what": what},
+        unit,
+        samples,
     )
     for profile, nice in (("stock", -20), ("stock", 0), ("governor", 0), ("governor", -20))
     for what, unit, samples in (("total", "ms", [5.0, 7.0, 90.0]), ("frames missing", "% of frames", [0.0, 2.0]))
@@ -170,7 +306,12 @@ PLANES = [
 @pytest.mark.parametrize(
     ("draw", "cells", "name", "texts"),
     [
-        (setup_figures.draw, SET_UPS, "figure-8-receiver", ("stock", "governor", "nice value of the encoder")),
+        (
+            setup_figures.draw,
+            SET_UPS,
+            "figure-9-receiver",
+            ("our suite, at nice 0", "our suite, governed", "nice value of the load"),
+        ),
         (kernels_figure.draw, KERNELS, "by-kernel", ("rt", "preempt=none", "no load, stock")),
         (
             throughput_figures.draw,

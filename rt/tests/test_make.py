@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 
+import pytest
+
 from tests.lab.basics.places import REPOSITORY
 
 
@@ -15,8 +17,9 @@ def test_make_bench_names_every_benchmark_with_hyphens_and_finds_its_module() ->
     assert all(importlib.util.find_spec(module) for module in modules)
 
 
-def test_the_target_of_the_documents_is_there() -> None:
-    argv = ["make", "-n", "bench-sa-setup"]
+@pytest.mark.parametrize("name", ["sa-setup", "sa_setup"])
+def test_the_target_of_the_documents_is_there(name: str) -> None:
+    argv = ["make", "-n", f"bench-{name}"]
     shown = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     assert "-m rt.bench_sa_setup" in shown
 

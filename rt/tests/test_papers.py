@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from rt.ccm import paper
 from rt.congestion import paper as congestion
@@ -16,13 +17,13 @@ from rt.papers import __main__ as command
 from rt.papers import form, judge, kept, page
 from rt.papers.form import Claim, Diagram, Entry, FormError, Made, Panel, Selector, Series, Value, Work
 from rt.papers.kept import Figure, KeptError, Results, interval
+from rt.sa_setup import plan
 from tests.lab.basics.places import REPOSITORY
 
 PAPERS = command.DOCS / "papers"
 MOST = 150_000
 """Bytes of a picture, so that the page opens on a slow line."""
 CAPTIONS = form.captions()
-UNMERGED = {"levels"}
 
 
 @pytest.mark.parametrize("name", CAPTIONS)
@@ -75,6 +76,20 @@ def test_the_values_of_the_congestion_experiment_are_those_that_its_benchmark_dr
     assert drawn == expected
 
 
+def test_what_the_entries_of_2007_take_is_what_their_benchmark_measures() -> None:
+    planned = [key.of(what="total", source="capture") for key, _ in plan.cells(plan.Wanted())]
+    taken = [
+        selector
+        for entry in form.works()["uno-oguchi-2007"].entry
+        for selector in entry.selectors()
+        if selector.result == "sa-setup"
+    ]
+    assert taken
+    for wanted in (part for selector in taken for part in (selector.key, selector.over) if part):
+        fitting = [key for key in planned if wanted.items() <= key.items()]
+        assert len(fitting) == (1 if "nice" in wanted or "apart" in wanted else len(plan.NICE)), wanted
+
+
 def test_pictures_are_small() -> None:
     sizes = {path.name: path.stat().st_size for path in PAPERS.glob("*.svg")}
     assert all(size <= MOST for size in sizes.values()), sizes
@@ -105,7 +120,7 @@ def test_the_command_that_repeats_a_result_is_there(name: str) -> None:
         [command_of[0], "-n", *command_of[1:]], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     (module,) = re.findall(r"-m (rt\.bench_\w+)", shown.stdout)
-    assert importlib.util.find_spec(module) or name in UNMERGED
+    assert importlib.util.find_spec(module)
 
 
 def test_a_kept_result_is_a_whole_run_with_its_samples() -> None:
@@ -267,10 +282,16 @@ def test_what_a_run_does_not_have_is_named_instead_of_the_sentence(
     assert "It is" not in text.partition("### ")[2]
 
 
-def test_a_curve_without_a_cell_is_named(results: Results) -> None:
-    panel = Panel("p", "nicer", "n", "u", (Series("ours", Selector("x", {"by": "a"}, "ms")),))
-    entry = Entry("figure", "1", "c", "s", "s", says="It is.", panel=(panel,))
-    assert list(judge.missing(entry, results)) == ["x has no cell for the curve 'ours'"]
+def test_a_curve_without_a_cell_is_named_and_its_panel_left_out(results: Results, tmp_path: Path) -> None:
+    """The sentence stays, as it does not rest on the curve."""
+    panel = Panel("q", "nicer", "n", "u", (Series("lost", Selector("x", {"by": "a"}, "ms")),), title="empty")
+    entry = structs.replace(ENTRY, panel=(*ENTRY.panel, panel))
+    assert list(judge.missing(entry, results)) == ["x has no cell for the curve 'lost'"]
+    page.write({"w": structs.replace(WORK, entry=(entry,))}, MADE, results, tmp_path)
+    assert "**Here:** It is 23 ms" in (tmp_path / "papers.md").read_text(encoding="utf-8")
+    assert "empty" not in (tmp_path / "papers/w-figure-1.svg").read_text(encoding="utf-8")
+    alone = Work("A", "A.", "", (Entry("figure", "1", "c", "s", "s", panel=(panel,)),))
+    assert [path.name for path in page.write({"w": alone}, MADE, results, tmp_path)] == ["papers.md"]
 
 
 def test_a_curve_that_fits_two_cells_at_a_place_is_refused(results: Results, tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ def result(*cells: Cell) -> Result:
 
 def priority(profile: str, place: str, nice: int | None, *samples: float) -> Cell:
     key = {"part": "priority", "profile": profile, "place": place, "nice": nice, "what": "total", "source": "capture"}
+    key |= {"suite": "ours", "load": None if place == "none" else "saturating"}
     key["apart"] = "receiver" if place == "none" else None
     return Cell({name: value for name, value in key.items() if value is not None}, "ms", samples)
 
 
 def stream(rate: int, missing: float) -> Cell:
-    key = {"part": "stream", "profile": "governor", "encoder": "keeping", "what": "frames missing", "rate": rate}
+    key = {"part": "stream", "profile": "governor", "load": "keeping", "what": "frames missing", "rate": rate}
     return Cell(key, "% of frames", [missing])
 
 
@@ -37,7 +38,7 @@ def test_frames_are_compared_with_the_same_stream_without_set_ups() -> None:
 
 
 def test_only_an_encoder_that_keeps_its_frames_is_judged_and_another_is_named() -> None:
-    cells = [Cell({**stream(rate, 0).key, "encoder": "saturating"}, "% of frames", [70.0 + rate]) for rate in (0, 5)]
+    cells = [Cell({**stream(rate, 0).key, "load": "saturating"}, "% of frames", [70.0 + rate]) for rate in (0, 5)]
     assert judged(result(*cells)) == [
         "governor, saturating encoder, 5 set-ups a second: +5.00 points of frames missing"
     ]
@@ -54,4 +55,4 @@ def test_the_time_of_the_path_is_subtracted_from_the_idle_set_up() -> None:
 def test_visits_that_were_given_up_are_named() -> None:
     key = {**priority("paper-2007", "receiver", -20).key, "what": "given up"}
     (line,) = judged(result(Cell(key, "set-ups", [4])))
-    assert line == "paper-2007, receiver, -20: 4 set-ups were given up, and are in no other figure"
+    assert line == "paper-2007, ours, receiver, saturating, -20: 4 set-ups were given up, and are in no other figure"

@@ -11,7 +11,7 @@ from rt.measure.results import SCHEMA, Cell, Result
 from rt.throughput import guest as throughput_guest
 from rt.throughput import rig
 from rt.throughput.ends import BURST, busy_seconds, due
-from rt.throughput.figures import by_hops, by_load, lost_by_hops
+from rt.throughput.figures import by_hops, by_hops_at, by_load
 from rt.throughput.sums import (
     SMESH_OVER_SPINES,
     Key,
@@ -183,7 +183,7 @@ def test_loss_is_compared_at_one_rate() -> None:
     lost: Samples = {
         Key("UDP loss", "overlay", hops, rate): {0: rate / 100 * hops} for hops in (1, 2) for rate in (20.0, 400.0)
     }
-    assert lost_by_hops(cells(lost), 400.0) == {"overlay": {1.0: [4.0], 2.0: [8.0]}}
+    assert by_hops_at(cells(lost), "UDP loss", 400.0) == {"overlay": {1.0: [4.0], 2.0: [8.0]}}
 
 
 def test_the_result_has_the_form_of_all_benchmarks() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rt.measure import plot
 from rt.measure.plot import Series
 from rt.measure.results import Cell, Result
+from rt.throughput.air import SUFFIX
 from rt.throughput.flows import CPU_OF_PROCESS, PER_CENT
 from rt.throughput.processes import REST
 from rt.throughput.sums import SMESH, UNITS, Samples, over
@@ -24,6 +25,10 @@ FIGURES = {
 OFFERED = "udp-by-load"
 SMESH_RATES = (3.125, 20.0)
 """Mbit/s that SMesh offered: to its forwarding in user space, and to the kernel's routes."""
+LITTLE = 20.0
+"""Per cent up to which an axis ends above the greatest value, and not at 100."""
+_UNJUDGED = ("TCP congestion window",)
+"""What is neither good nor bad by itself."""
 TALLEST = 9.0
 """Inches of a figure: more would not be legible on one page."""
 _TIMES = "times the overlay (more is better)"
@@ -40,15 +45,39 @@ def draw_outside(result: Result, samples: Samples) -> None:
     whats = tuple(SMESH)
     carried = [(f"{what}, {way}", "hops", _up(what), by_hops(here[way], what)) for way in ways for what in whats]
     lost = [
-        (f"{load:g} Mbit/s, {way}", "hops", _up("UDP loss"), lost_by_hops(here[way], load))
+        (f"{load:g} Mbit/s, {way}", "hops", _up("UDP loss"), by_hops_at(here[way], "UDP loss", load))
         for way in ways
         for load in loads
     ]
     times = [(f"{what}, {way}", "hops", _TIMES, over(samples, what, "overlay", way)) for way in ways for what in whats]
+    transport = [
+        (f"{what}, {way}", "hops", _up(what), by_hops(here[way], what))
+        for way in ways
+        for what in ("TCP retransmissions", "TCP congestion window")
+    ]
+    jitter = [
+        (f"{load:g} Mbit/s, {way}", "hops", _up("UDP jitter"), by_hops_at(here[way], "UDP jitter", load))
+        for way in ways
+        for load in loads[:2]
+    ]
     title = "A client behind a node and a host outside, behind a gateway"
     _figure("outside-carried", f"{title}: what is carried", carried, len(ways))
     _figure("outside-loss", f"{title}: UDP loss by offered load", lost, len(ways))
+    _figure("outside-transport", f"{title}: TCP's repetitions and windows", transport, len(ways))
+    _figure("outside-jitter", f"{title}: UDP jitter", jitter, len(ways))
+    _air(result)
     _figure("outside-times", f"{title}: kernel routes against forwarding in user space", times, len(ways))
+
+
+def _air(result: Result) -> None:
+    """Draw what arrives and what is lost over modelled air, at each rate that was offered there."""
+    aired = [cell for cell in result.cells if str(cell.key.get("testbed", "")).endswith(SUFFIX)]
+    panels = [
+        (f"{load:g} Mbit/s offered", "hops", _up(what), by_hops_at(aired, what, load))
+        for what in ("UDP delivered", "UDP loss")
+        for load in sorted({float(str(cell.key["offered"])) for cell in aired})
+    ]
+    _figure("outside-air", "The same datagrams over modelled 802.11g air", panels, 2)
 
 
 def draw_securing(result: Result) -> None:
@@ -124,6 +153,8 @@ def _draw(testbed: str, cells: Sequence[Cell]) -> None:
 def _up(what: str) -> str:
     """Return the label of the vertical axis."""
     unit = UNITS[what]
+    if what in _UNJUDGED:
+        return f"{what}, {unit}"
     return f"{what}, {unit} ({'more is better' if what == _MORE else plot.wanted(unit)})"
 
 
@@ -132,11 +163,9 @@ def by_hops(cells: Sequence[Cell], what: str) -> Series:
     return _series((cell, "hops") for cell in cells if cell.key["what"] == what)
 
 
-def lost_by_hops(cells: Sequence[Cell], load: float) -> Series:
-    """Return the loss at one offered load in Mbit/s by the number of hops."""
-    return _series(
-        (cell, "hops") for cell in cells if (cell.key["what"], cell.key.get("offered")) == ("UDP loss", load)
-    )
+def by_hops_at(cells: Sequence[Cell], what: str, load: float) -> Series:
+    """Return samples of something at one offered load in Mbit/s by the number of hops."""
+    return _series((cell, "hops") for cell in cells if (cell.key["what"], cell.key.get("offered")) == (what, load))
 
 
 def by_load(cells: Sequence[Cell], hops: int) -> Series:
@@ -163,14 +192,23 @@ def _figure(name: str, title: str, panels: Sequence[tuple[str, str, str, Series]
     title = f"{title} (median, bars from the least to the greatest)"
     with plot.page(name, title, size, nrows=rows, ncols=columns) as axes:
         for one, (heading, across, up, series) in zip(axes, shown, strict=False):
-            plot.points(one, series, across, up if "%" in up else f"{up}, logarithmic")
+            plot.points(one, series, across, up if "%" in up or _linear(series) else f"{up}, logarithmic")
             one.set_title(heading)
-            _scale(one, across, percent="%" in up)
+            _scale(one, across, series, percent="%" in up)
 
 
-def _scale(axes: "Axes", across: str, *, percent: bool) -> None:
+def _linear(series: Series) -> bool:
+    """Return whether a linear axis from 0 shows all of it: a logarithmic one would exaggerate, or could not show 0."""
+    samples = [sample for by_place in series.values() for each in by_place.values() for sample in each]
+    return min(samples) <= 0 or max(samples) < plot.WIDE_RANGE * min(samples)
+
+
+def _scale(axes: "Axes", across: str, series: Series, *, percent: bool) -> None:
+    greatest = max(max(samples) for by_place in series.values() for samples in by_place.values())
     if percent:
-        axes.set_ylim(0, 105)
+        axes.set_ylim(0, 105 if greatest > LITTLE else max(1.0, 1.1 * greatest))
+    elif _linear(series):
+        axes.set_ylim(bottom=0)
     else:
         axes.set_yscale("log")
         plot.decimal(axes.yaxis)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rt.throughput.lines import Line
@@ -28,6 +29,8 @@ LISTENS = 10.0
 PATIENCE = 30.0
 """Seconds beyond a flow's own after which it is given up."""
 _RETRY = 0.05
+_BUFFERS = (Path("/proc/sys/net/core/rmem_max"), Path("/proc/sys/net/core/wmem_max"))
+"""iperf3 gives both buffers one size, and refuses one that the kernel does not allow."""
 SECONDS_KEPT = 600
 """Intervals of a report that are read, at most."""
 
@@ -66,7 +69,7 @@ class Datagrams:
     sent: float
     delivered: float
     loss: float
-    """Per cent of the datagrams, by their numbers: those that arrive after the end count as lost."""
+    """Per cent of the datagrams, by gaps in the numbers of those that arrived before the end."""
     jitter: float
     """Milliseconds (RFC 3550, section 6.4.1)."""
     count: int = 0
@@ -102,7 +105,7 @@ def stream(line: Line, hops: int, seconds: int, *, back: bool = False) -> tuple[
 
 def datagrams(line: Line, hops: int, seconds: int, mbit_per_s: float, *, back: bool = False) -> tuple[Datagrams, Costs]:
     """Send UDP at a rate of payload; with ``back`` from the far end. Raises IperfError."""
-    more = ["--udp", "--bitrate", f"{mbit_per_s * 1e6:.0f}", "--length", f"{SIZE}"]
+    more = ["--udp", "--bitrate", f"{mbit_per_s * 1e6:.0f}", "--length", f"{SIZE}", "--window", f"{_buffer()}"]
     report, costs = _flow(line, hops, seconds, more, back=back)
     return datagrams_of(report), costs
 
@@ -131,6 +134,11 @@ def datagrams_of(report: Mapping[str, Any]) -> Datagrams:
             jitter=float(received["jitter_ms"]),
             count=int(sent["packets"]),
         )
+
+
+def _buffer() -> int:
+    """Return the bytes of socket buffers: as many as this kernel allows, so that the receiver is not who loses."""
+    return min(int(path.read_text(encoding="ascii")) for path in _BUFFERS)
 
 
 def _second(one: Mapping[str, Any]) -> Second:

@@ -20,6 +20,11 @@ class DaemonAbsentError(Exception):
 class DaemonError(Exception):
     """meshsecd refused, or what it answered cannot be understood."""
 
+    def __init__(self, message: str, code: str = "") -> None:
+        """``code`` is that of meshsecd's refusal (docs/reference/control-socket.md); empty when it gave none."""
+        super().__init__(message)
+        self.code = code
+
 
 class Client:
     """A connection to meshsecd."""
@@ -50,7 +55,8 @@ class Client:
             raise DaemonError(f"meshsecd went away: {fault.strerror}") from fault
         answer = self._message()
         if error := answer.get("error"):
-            raise DaemonError(str(error.get("message", error) if isinstance(error, dict) else error))
+            told = error if isinstance(error, dict) else {}
+            raise DaemonError(str(told.get("message", error)), str(told.get("code", "")))
         if answer.get("id") != self._last_id or "result" not in answer:
             raise DaemonError(f"meshsecd gave no result to {method!r}")
         return answer["result"]

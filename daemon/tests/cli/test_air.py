@@ -171,6 +171,21 @@ def test_without_the_privilege_it_names_a_command_that_needs_less() -> None:
     assert "sudo tcpdump -i mon0 -U -w - | meshsec air --read -" in done.stdout
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network namespace")
+def test_an_interface_that_is_down_says_how_to_bring_it_up() -> None:
+    """In a new network namespace the loopback interface is down."""
+    code = (
+        "from meshsec.adapters.radio import monitor\n"
+        "from meshsec.cli import main\n"
+        "monitor._check = lambda interface: None\n"
+        "main(['air', 'lo'])\n"
+    )
+    argv = ["unshare", "-n", sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "Error: lo: the interface is down or gone; `ip link set lo up` brings it up\n"
+
+
 def test_a_stream_is_read_to_its_end(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", "from meshsec.cli import main; main()", "air", "--read", "-", "--json"]
     content = (VECTORS / "medium.pcap").read_bytes()

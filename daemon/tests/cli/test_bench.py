@@ -28,6 +28,9 @@ from meshsec.core.bench.record import Record, Taken
 Meshsec = Callable[..., Result]
 SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-measurement-1.json"
 
+_IN_KERNEL = module._in_kernel
+"""Says which ciphers the kernel has; ``short`` replaces it."""
+
 
 def valid(text: str) -> Any:
     document = json.loads(text)
@@ -42,6 +45,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HASHES", ())
     monkeypatch.setattr(module, "SIZES", (50, 1500))
     monkeypatch.setattr(module, "OPERATIONS", {})
+    monkeypatch.setattr(module, "_in_kernel", lambda: ([], []))
 
 
 @pytest.mark.usefixtures("short")
@@ -61,6 +65,21 @@ def test_crypto_reports_what_it_keeps(meshsec: Meshsec, tmp_path: Path) -> None:
     rows = [*csv.DictReader(files[".csv"].read_text().splitlines())]
     assert [float(row["value"]) for row in rows] == [one["samples"][0] for one in shown["cells"]]
     assert ET.parse(files[".svg"]).getroot().tag.endswith("svg")  # noqa: S314 - our own picture
+
+
+@pytest.mark.usefixtures("short")
+def test_what_the_kernel_and_openssl_lack_is_named(
+    meshsec: Meshsec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_in_kernel", _IN_KERNEL)
+    result = meshsec("bench", "crypto", "--rounds", "1", "--into", str(tmp_path / "kept"), "--json")
+    assert result.exit_code == 0, result.output
+    view = valid(result.stdout)
+    measured = {one["key"]["algorithm"] for one in view["cells"] if one["key"].get("by") == "kernel"}
+    said = " ".join(view["notes"])
+    assert (CIPHERS[-1].name in measured) != (f"{CIPHERS[-1].name} of the kernel: not measured" in said)
+    has_ml_kem = "ML-KEM-768" in measuring.run(["openssl", "list", "-kem-algorithms"], 10)
+    assert has_ml_kem != ("ML-KEM-768 was not measured" in said)
 
 
 @pytest.mark.usefixtures("short")
@@ -162,10 +181,21 @@ def test_latency_measures_each_load_and_judges(meshsec: Meshsec, tmp_path: Path)
     kept = str(tmp_path / "kept")
     result = meshsec("bench", "latency", "--seconds", "1", "--rounds", "1", "--into", kept, "--json")
     assert result.exit_code == 0, result.output
-    cells = {(one["key"]["load"], one["key"]["wake-ups"]): one["median"] for one in valid(result.stdout)["cells"]}
+    found = valid(result.stdout)["cells"]
+    late = [one for one in found if "wake-ups" in one["key"]]
+    cells = {(one["key"]["load"], one["key"]["wake-ups"]): one["median"] for one in late}
     assert {load for load, _ in cells} == {"idle", "hackbench"}
     for load in ("idle", "hackbench"):
         assert 0 < cells[load, "median"] <= cells[load, "p99"] <= cells[load, "p99.9"] <= cells[load, "latest"]
+        counted = [one for one in found if one["unit"] == "wake-ups" and one["key"]["load"] == load]
+        assert sum(one["median"] for one in counted) >= 500, "a wake-up in each millisecond"
+        last = counted[-1]["key"]["late, us at most"]
+        assert last / 2 < cells[load, "latest"] <= last
+    cores = {one["key"]["core"] for one in found if one["key"].get("interruptions") == "longest"}
+    assert cores == (os.sched_getaffinity(0) if len(os.sched_getaffinity(0)) > 1 else set())
+    assert [one["median"] > 0 for one in found if "hackbench" in one["key"]] == [True]
+    pictures_of = [one.read_text() for one in Path(kept).glob("*.svg")]
+    assert any("late, us at most" in one for one in pictures_of)
     assert "of the 100 ms of the policy's deadline" in result.stderr
     assert not [path for path in Path("/proc").glob("[0-9]*/comm") if _text(path) == "hackbench"]
 

@@ -393,6 +393,10 @@ class Busy(Daemon):
     waits: int = 0
     """Number of polls in which the channel will wait."""
     set_ups: int = 0
+    raced: int = 0
+    """Number of requests that are refused although the channel was protected a moment before and is after."""
+    untimed: int = 0
+    """Number of polls after a set-up in which the lines of charon's log have not come yet."""
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         if method == "status" and self.waits:
@@ -400,11 +404,17 @@ class Busy(Daemon):
             found = await super().answer(method, params)
             peers = [one | {"state": "waiting", "reason": "a turn"} for one in found["peers"] if one["name"] == "n2"]
             return {**found, "peers": peers}
+        if method == "status" and self.set_ups:
+            self.untimed = max(0, self.untimed - 1)
+            found = await super().answer(method, params)
+            times = None if self.untimed > 0 else {"ike_sa_init": 1.0, "ike_auth": 2.0, "child": None}
+            return {**found, "peers": [one | {"setup_ms": times} for one in found["peers"]]}
         if method == "renegotiate":
-            if self.waits:
+            if self.waits or self.raced:
+                self.raced = max(0, self.raced - 1)
                 raise ControlError("refused", "n2 is waiting: only a protected channel can be negotiated again")
             self.set_ups += 1
-            self.waits = 3 if self.set_ups % 2 else 10**9 if self.set_ups == 4 else 0
+            self.waits = 0 if self.untimed else 3 if self.set_ups % 2 else 10**9 if self.set_ups == 4 else 0
         return await super().answer(method, params)
 
 
@@ -423,6 +433,22 @@ def test_a_bench_waits_for_a_channel_that_waits_and_keeps_what_it_measured(
         partly = bench(5)
         assert (partly.exit_code, json.loads(partly.stdout)["cells"][-1]["n"]) == (1, 1)
         assert "no new SA with n2 in time: it is waiting (a turn); the figures are those of 1 of 5" in partly.stderr
+
+
+def test_a_bench_goes_on_when_the_channel_waits_for_a_moment_between_two_looks(
+    meshsec: Meshsec, path: Path, tmp_path: Path
+) -> None:
+    options = ["--yes", "--interval", "0.1", "--timeout", "5", "--json", "--into", str(tmp_path / "kept")]
+    with running(path, daemon := Busy()):
+        daemon.raced, daemon.untimed = 3, 5
+        whole = meshsec("bench", "sa-setup", "n2", *options, "--count", "1")
+        assert whole.exit_code == 0, whole.output
+        kinds = [cell["key"]["what"] for cell in json.loads(whole.stdout)["cells"]]
+        assert "ike_auth" in kinds, "the times came after the SA"
+        daemon.raced = 10**9
+        refused = meshsec("bench", "sa-setup", "n2", *options, "--timeout", "1", "--count", "1")
+        assert refused.exit_code == 1
+        assert "only a protected channel can be negotiated again" in refused.stderr
 
 
 def test_watch_prints_what_happens_until_meshsecd_ends(meshsec: Meshsec, daemon: Daemon) -> None:

@@ -121,6 +121,47 @@ def test_others_between_two_attempts_do_not_part_them() -> None:
     assert [(one.transmitter, one.attempts) for one in found] == [(A, 2), (B, 1)]
 
 
+def _after_a_failure(frames: Sequence[bytes], *, receiver: str = B) -> list[tuple[str, int]]:
+    """Return transmitters and attempts of what follows when A has sent 5 to a receiver in vain."""
+    return [(one.transmitter, one.attempts) for one in exchanges([sent(0, data(A, receiver, 100, 5)), *frames])]
+
+
+def test_only_the_same_frame_of_the_same_station_is_another_attempt() -> None:
+    assert _after_a_failure([sent(400, data(A, B, 100, 5, retry=True))]) == [(A, 2)]
+    assert _after_a_failure([sent(400, data(A, B, 100, 6, retry=True))]) == [(A, 1), (A, 1)]
+    assert _after_a_failure([sent(400, data(A, B, 100, 5))]) == [(A, 1), (A, 1)], "the number comes again in time"
+    assert _after_a_failure([sent(400, data(B, C, 100, 5, retry=True))], receiver=C) == [(A, 1), (B, 1)]
+    assert _after_a_failure([sent(1_000_055, data(A, B, 100, 5, retry=True))]) == [(A, 2)]
+    assert _after_a_failure([sent(1_000_057, data(A, B, 100, 5, retry=True))]) == [(A, 1), (A, 1)], "after a second"
+
+
+def test_an_ampdu_that_sends_some_frames_again_is_another_attempt() -> None:
+    again = [radiotap(436, mcs=HT20_MCS7, burst=1) + data(A, B, 1564, n, retry=n == 5) for n in (5, 6)]
+    assert _after_a_failure(again) == [(A, 2)]
+
+
+def test_at_once_to_another_station_is_another_exchange() -> None:
+    found = exchanges([sent(0, data(A, B, 100, 1)), sent(72, data(A, C, 100, 2)), sent(144, data(A, GROUP, 100, 3))])
+    assert [one.receiver for one in found] == [B, C, GROUP]
+    found = exchanges([sent(0, data(A, GROUP, 100, 1)), sent(72, data(A, GROUP, 100, 2))])
+    assert [one.units for one in found] == [1, 1], "groups answer nothing, so each frame is contended for"
+
+
+def test_a_cts_to_another_station_does_not_answer_an_rts() -> None:
+    (one,) = exchanges([sent(0, rts(A, B)), sent(44, cts(C))])
+    assert one.protection is Protection.RTS
+
+
+def test_clocks_may_drift_apart() -> None:
+    """By 0.1 s in each of 40 steps of 10 s: four seconds in all, which would be a jump at once."""
+    air = Air()
+    content = [radiotap(20 + step * 10_100_000, rate=_24) + data(A, GROUP, 100, step) for step in range(40)]
+    times = [Packet(step, step * 10**10, len(one), one) for step, one in enumerate(content)]
+    found = [*air.take(times), *air.finish()]
+    assert air.assembler.timeline.resets == 0
+    assert found[-1].start == 39 * 10_100_000
+
+
 def test_an_rts_that_nobody_answers_is_an_attempt() -> None:
     (one,) = exchanges([
         sent(100, rts(A, B)),
@@ -210,6 +251,23 @@ def test_frames_without_a_timer_are_placed_by_the_last_that_has_one() -> None:
     (warning, *_) = air.warnings()
     assert warning.startswith("1 of 2 frames lack the radio's time (TSFT)")
     assert warning.endswith(": 1 exchanges have times of the machine's clock.")
+
+
+@pytest.mark.parametrize(("microseconds", "answered"), [(5_000, True), (10_056, True), (10_057, False)])
+def test_an_answer_by_the_machines_clock_may_be_late(microseconds: int, answered: bool) -> None:
+    contents = [sent(0, data(A, B, 100)), radiotap() + ack(A)]
+    times = [Packet(1, 56_000, len(contents[0]), contents[0])]
+    times.append(Packet(2, microseconds * 1000, len(contents[1]), contents[1]))
+    air = Air()
+    (one,) = [*air.take(times), *air.finish()]
+    assert one.answered is answered
+
+
+def test_frames_that_overlap_are_counted() -> None:
+    air = Air()
+    assert [*air.take(packets([*TABLE_3, *TABLE_3])), *air.finish()]
+    assert air.assembler.counts.overlaps == 2, "the second ack and RTS begin before the first block ack ends"
+    assert any("2 of 12 frames began before" in one for one in air.warnings())
 
 
 def test_one_time_of_the_machines_clock_makes_an_exchange_inexact() -> None:

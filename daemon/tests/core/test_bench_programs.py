@@ -1,10 +1,12 @@
 """What openssl speed and cyclictest print, as seen on Debian 12 and 13, and what it says."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshsec.core.bench import cyclictest, openssl
+from meshsec.core.bench import cyclictest, hackbench, openssl, oslat
 from meshsec.core.bench.record import Taken
 
 CIPHER = "+R:1215077:AES-128-GCM:0.710000\n+H:1500\n+F:25:AES-128-GCM:2567064084.51\n"
@@ -100,3 +102,32 @@ def test_a_report_that_makes_no_sense_is_refused(said: object) -> None:
 @pytest.mark.parametrize(("most", "enough"), [(1250, True), (1251, False)])
 def test_the_verdict_is_by_a_tenth_of_the_deadline(most: int, enough: bool) -> None:
     assert ("enough room" in cyclictest.verdict(most, 100.0)) is enough
+
+
+COUNTED = {"1": 144721254, "9": 6, "10": 4, "128": 7}
+OSLAT = {"thread": {"0": {"cpu": 0, "max": 52967, "duration": 3.004, "histogram": COUNTED}}}
+
+
+def test_interruptions_of_ten_microseconds_are_long() -> None:
+    assert oslat.read(OSLAT) == [oslat.Interruptions(52967, 11, 3.004)]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [None, {}, {"thread": {}}, {"thread": {"0": {}}}, {"thread": {"0": {"max": 1, "duration": 0, "histogram": {}}}}],
+)
+def test_what_is_no_report_of_oslat_is_refused(report: Any) -> None:
+    with pytest.raises(ValueError, match="oslat"):
+        oslat.read(report)
+
+
+def test_hackbench_prints_seconds() -> None:
+    assert hackbench.milliseconds("Running in process mode\nTime: 0.119\n") == pytest.approx(119)
+    with pytest.raises(ValueError, match="no time"):
+        hackbench.milliseconds("Time: soon")
+
+
+def test_wake_ups_are_counted_by_powers_of_two_and_those_beyond_the_histogram_too() -> None:
+    late = cyclictest.Lateness({0: 1, 1: 2, 2: 4, 3: 8, 4: 16, 5: 32}, most=1000, cycles=64)
+    assert late.doubled() == {1: 3, 2: 4, 4: 24, 8: 32, 1024: 1}
+    assert sum(late.doubled().values()) == late.cycles

@@ -990,6 +990,19 @@ def test_the_time_from_route_to_protected_is_taken_from_the_routers_decision() -
     )
 
 
+def test_a_new_attempt_does_not_have_the_times_of_the_one_before() -> None:
+    made = driver(HIGHER)
+    (action,) = made.tell(RouteSet(route(HIGHER)))
+    made.tell(SasObserved("n5", (ike_sa("n5", established_at=made.now),)), ActionDone(action))
+    made.tell(NegotiationTimed("n5", 0.004, 0.005))
+    channel = made.engine.known.channel("n5")
+    assert channel is not None
+    assert channel.attempt.phases is not None
+    attempt = replace(channel.attempt)
+    attempt.begin(made.now)
+    assert attempt.phases is None
+
+
 def test_the_plan_changes_nothing_and_says_what_each_action_waits_for() -> None:
     made = Driver(NODE, CALM)
     made.engine.handle(0.0, PeerSet(peer(HIGHER)))

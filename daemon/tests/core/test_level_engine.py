@@ -12,7 +12,7 @@ from meshsec.core.channels.level import GRACE, SETTLED, Surroundings
 from meshsec.core.explain import views
 from meshsec.core.policy.levels import YIELD_FIRST, Area
 from meshsec.core.policy.policy import Policy, decode_policy
-from meshsec.core.positions.positions import Position
+from meshsec.core.positions.positions import Position, distance
 from meshsec.core.trust import second_secret
 from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import IkeSa
@@ -298,3 +298,13 @@ def test_a_position_says_where_the_node_is_as_far_as_it_is_accurate(
     place = Position(metres_away / 111_195, 0.0, accuracy=accuracy)
     assert Surroundings(position=place).is_inside(area) is inside
     assert Surroundings().is_inside(area) is None
+
+
+def test_a_node_on_the_edge_of_a_circle_is_in_it_and_exact_enough_is_known() -> None:
+    center, place = Position(0.0, 0.0), Position(0.01, 0.0)
+    edge = distance(center, place)
+    assert Surroundings(position=place).is_inside(Area(latitude=0.0, longitude=0.0, radius=edge)) is True
+    area = Area(latitude=0.0, longitude=0.0, radius=edge + 64.0)
+    error = abs(edge - area.radius)
+    assert Surroundings(position=place._replace(accuracy=error)).is_inside(area) is True
+    assert Surroundings(position=place._replace(accuracy=error + 1)).is_inside(area) is None

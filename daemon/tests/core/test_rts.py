@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 from hypothesis import given
@@ -126,6 +126,17 @@ def test_rts_ends_when_the_hidden_node_has_left() -> None:
     course.go(Radio(clear), 1800)
     assert course.state.present == RTS_OFF
     assert course.state.changes == 2
+
+
+def test_once_other_thresholds_are_judged_each_trial_asks_whether_rts_is_still_needed() -> None:
+    course = Course().go(Radio(hidden), 120)
+    before = len(course.thresholds)
+    course.go(Radio(hidden), 3600)
+    tried = [one for wait, one in course.thresholds[before:] if wait == rts.LEG_SECONDS and one != 0]
+    trials = [one for one, _ in groupby(tried)]
+    assert trials == [RTS_OFF, 500, RTS_OFF]
+    assert tried.count(RTS_OFF) > tried.count(500) == rts.PAIRS
+    assert course.state.changes == 1
 
 
 def test_a_hidden_node_that_comes_after_a_long_quiet_time_is_met_at_once() -> None:

@@ -185,7 +185,7 @@ def test_what_others_remove_is_reported_until_it_is_fixed(channel: tuple[Node, N
     assert differences(first) == {("xfrm_policy", second.name)}
     first.run("ip", "xfrm", "state", "deleteall", "src", first.address, "dst", second.address, "proto", "esp")
     assert differences(first) == {("xfrm_policy", second.name), ("xfrm_state", second.name)}
-    first.meshsec("bench", "sa-setup", second.name, "--count", "1", "--yes")
+    first.meshsec("bench", "sa-setup", second.name, "--count", "1", "--yes", "--into", str(first.directory))
     wait_answers(first, second)
     assert_no_drift(first)
     first.daemons.pluto.whack("--delete", "--name", f"meshsec-{second.name}.mesh4")

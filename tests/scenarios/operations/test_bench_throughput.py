@@ -292,6 +292,15 @@ def test_it_closes_when_meshsecd_is_killed(opened: Opened, lab: Lab, victim: str
     assert not opened.passes(), "a new meshsecd opens nothing"
 
 
+def test_meshsecd_ends_in_order_while_it_is_open(opened: Opened, lab: Lab) -> None:
+    opened.open()
+    assert opened.passes(seconds=PATIENCE)
+    agent = lab["c"].daemons.agent
+    assert agent.stop() == 0
+    assert "Traceback" not in agent.tail(60)
+    assert not opened.passes()
+
+
 def test_a_peer_that_is_removed_meanwhile_closes_it(opened: Opened, lab: Lab) -> None:
     opened.open()
     assert opened.passes(seconds=PATIENCE)

@@ -168,7 +168,8 @@ def _fix(node: Node, fix: str, *more: str) -> None:
     """Run the command of a line of advice, which ends before the first colon and blank."""
     command = shlex.split(fix.split(": ", maxsplit=1)[0])
     if command[0] == "meshsec":
-        node.meshsec(*command[1:], *more)
+        into = ("--into", str(node.directory)) if "bench" in command else ()
+        node.meshsec(*command[1:], *more, *into)
     else:
         node.run(*command)
 

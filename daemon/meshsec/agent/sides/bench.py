@@ -119,10 +119,12 @@ class BenchSide:
 
     def end_soon(self, session: Session) -> None:
         """End a session whose command is gone."""
-        self._uses.spawn(self._end(session))
+        if self._session is session:
+            self._uses.spawn(self._end(session))
 
     def close(self) -> None:
         """Close the flow at the end of meshsecd: the kernel removes the marks with their socket."""
+        self._session = None
         self._held.close()
 
     async def _end(self, session: Session) -> None:

@@ -29,9 +29,13 @@ class Interface:
         self.lost = 0
         self.size = self.done = 0
         self._seconds = seconds
+        self._taken = 0
 
     def batches(self) -> Iterator[Iterator[Packet]]:
-        """Yield the packets in parts; between them the caller may show what it has. Raises ClickException."""
+        """Yield the packets in parts; between them the caller may show what it has.
+
+        Raises ClickException when nothing can be heard.
+        """
         end = None if self._seconds is None else time.monotonic() + self._seconds
         try:
             monitor = Monitor(self.interface or "")
@@ -43,9 +47,14 @@ class Interface:
                 self.lost = monitor.lost()
 
     def _heard(self, monitor: Monitor) -> Iterator[Packet]:
+        """Yield what came; what was seen before the interface went is kept."""
         try:
-            yield from monitor.packets()
+            for packet in monitor.packets():
+                self._taken += 1
+                yield packet
         except MonitorError as error:
+            if not self._taken:
+                raise click.ClickException(str(error)) from error
             self.cut = str(error)
 
 

@@ -1,6 +1,7 @@
 """``bench crypto``: what this machine's processor does of the cryptography that channels need."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -8,6 +9,8 @@ from statistics import median
 
 import click
 
+from meshsec.adapters.kernel import ciphers
+from meshsec.adapters.kernel.ciphers import CipherError, KernelAead, KernelHash
 from meshsec.cli.bench.kept import again, begin
 from meshsec.cli.bench.options import about, into_option, need, rounds_option, run
 from meshsec.cli.bench.steps import Step, finished, in_rounds, measure
@@ -18,6 +21,10 @@ from meshsec.core.bench.record import Record, Taken
 
 _SECONDS = 1
 """Seconds for each figure, OpenSSL's least."""
+_IN_KERNEL = 0.25
+"""Seconds for each figure of the kernel's."""
+_BATCH = 20
+"""Messages between two looks at the clock."""
 _PATIENCE = 60.0
 _DIRECTIONS = {"encryption": (), "decryption": ("-decrypt",)}
 
@@ -30,13 +37,20 @@ def crypto(rounds: int, into: Path, resume: Path | None, as_json: bool) -> None:
     """Measure the cryptography of this machine, one processor alone.
 
     Ciphers by the size of the packet in both directions, hashes, signatures, key agreements, and ML-KEM where OpenSSL
-    has it, with `openssl speed`. The kernel's ESP has ciphers of its own: `make bench-throughput` in meshsec's sources
-    measures those. A round takes a minute and a half.
+    has it, with `openssl speed`. The kernel's own ciphers, which its ESP uses, are measured where it gives them to
+    programs: each message costs two system calls, which ESP does not need. What is missing is named. A round takes two
+    minutes.
     """
     need("openssl", "openssl")
-    steps = in_rounds(_steps(), rounds)
+    lacking, kernel = _in_kernel()
     version = run(["openssl", "version"], _PATIENCE).strip()
-    record, place = begin(Record("crypto", {"rounds": rounds}, about(openssl=version)), into, resume)
+    if not _has_ml_kem():
+        lacking.append(f"ML-KEM-768 was not measured: {version} has none; OpenSSL has it since 3.5 (Debian 13).")
+    steps = in_rounds([*_steps(), *kernel], rounds)
+    params = {"rounds": rounds, "kernel": len(kernel)}
+    record, place = begin(Record("crypto", params, about(openssl=version)), into, resume)
+    for one in lacking:
+        record.note(one)
     measure(record, steps, place)
     rate = openssl.set_ups(record.cells)
     if rate:
@@ -67,6 +81,66 @@ def _steps() -> list[Step]:
     return [*ciphers, *hashes, *others]
 
 
+def _in_kernel() -> tuple[list[str], list[Step]]:
+    """Return what the kernel lacks, and the steps for what it has."""
+    missing: dict[str, list[str]] = {}
+    steps: list[Step] = []
+    for name in (one.name for one in CIPHERS if one.name in ciphers.AEADS):
+        try:
+            KernelAead(name).close()
+        except CipherError as error:
+            missing.setdefault(str(error), []).append(name)
+            continue
+        steps += [
+            Step(f"{name} of the kernel, {size} bytes, {what}", _IN_KERNEL, partial(_kernel_cipher, name, size, what))
+            for size, what in product(SIZES, _DIRECTIONS)
+        ]
+    for name in (one.name for one in HASHES):
+        try:
+            KernelHash(name).close()
+        except CipherError as error:
+            missing.setdefault(str(error), []).append(name)
+            continue
+        steps += [
+            Step(f"{name} of the kernel, {size} bytes", _IN_KERNEL, partial(_kernel_hash, name, size)) for size in SIZES
+        ]
+    return [f"{', '.join(names)} of the kernel: not measured: {why}." for why, names in missing.items()], steps
+
+
+def _kernel_cipher(name: str, size: int, what: str) -> Iterator[Taken]:
+    aead = KernelAead(name)
+    try:
+        message = bytes(size) if what == "encryption" else aead.seal(bytes(size))
+        work = partial(aead.seal if what == "encryption" else aead.open, message)
+        yield Taken({"algorithm": name, "what": what, "by": "kernel", "bytes": size}, "Mbit/s", [_timed(work, size)])
+    finally:
+        aead.close()
+
+
+def _kernel_hash(name: str, size: int) -> Iterator[Taken]:
+    one = KernelHash(name)
+    try:
+        rate = _timed(partial(one.digest, bytes(size)), size)
+        yield Taken({"algorithm": name, "what": "hashing", "by": "kernel", "bytes": size}, "Mbit/s", [rate])
+    finally:
+        one.close()
+
+
+def _timed(work: Callable[[], object], size: int) -> float:
+    """Return the megabits in a second of an action on so many bytes."""
+    begun, count = time.perf_counter(), 0
+    while (spent := time.perf_counter() - begun) < _IN_KERNEL:
+        for _ in range(_BATCH):
+            work()
+        count += _BATCH
+    return count * size * 8 / spent / 1e6
+
+
+def _has_ml_kem() -> bool:
+    """Return whether this OpenSSL has ML-KEM-768 (FIPS 203)."""
+    return "ML-KEM-768" in run(["openssl", "list", "-kem-algorithms"], _PATIENCE)
+
+
 def _speed(*arguments: str) -> str:
     return run(["openssl", "speed", "-mr", "-seconds", str(_SECONDS), *arguments], _PATIENCE)
 
@@ -89,7 +163,7 @@ def _rate(key: dict[str, str | int | float], text: str) -> Taken:
 
 def _operations(algorithm: str) -> Iterator[Taken]:
     """Measure one algorithm; OpenSSL before 3.5 lacks ML-KEM."""
-    if algorithm == "ML-KEM-768" and "ML-KEM-768" not in run(["openssl", "list", "-kem-algorithms"], _PATIENCE):
+    if algorithm == "ML-KEM-768" and not _has_ml_kem():
         return
     found = openssl.operations(algorithm, _speed(algorithm))
     if not found:
@@ -101,7 +175,8 @@ def _print(record: Record) -> None:
     sized: dict[tuple[str, str], dict[int, float]] = {}
     for cell in record.cells:
         if "bytes" in cell.key:
-            row = sized.setdefault((str(cell.key["algorithm"]), str(cell.key["what"])), {})
+            name = f"{cell.key['algorithm']}{' (kernel)' if 'by' in cell.key else ''}"
+            row = sized.setdefault((name, str(cell.key["what"])), {})
             row[int(cell.key["bytes"])] = median(cell.samples)
     print_table(
         ("MBIT/S BY BYTES", "", *(str(size) for size in SIZES)),

@@ -19,6 +19,10 @@ from meshsec.core.bench.record import Record, Taken
 _SCHEMA = "meshsec-bench-1"
 _LOOK = 0.02
 """Seconds between two looks at the state; the times themselves are meshsecd's."""
+_LINES = 0.5
+"""Seconds after a new SA in which the lines of charon's log come that have the times of its phases."""
+_REFUSED = "refused"
+"""meshsecd's code for a channel that is not protected at the moment."""
 
 PHASES = {
     "ike_sa_init": "IKE_SA_INIT (RFC 7296, section 1.2)",
@@ -98,7 +102,7 @@ def _set_up(client: Client, peer: str, interval: float, timeout: float) -> Itera
     begun = time.monotonic()
     try:
         _renegotiate(client, peer, begun + timeout)
-        status = _protected(client, peer, begun + timeout)
+        status = _timed(client, peer, _protected(client, peer, begun + timeout))
     except DaemonError as error:
         raise click.ClickException(str(error)) from error
     times = {**(status["setup_ms"] or {}), "ready": status["route_to_protected_ms"]}
@@ -110,20 +114,26 @@ def _set_up(client: Client, peer: str, interval: float, timeout: float) -> Itera
 
 def _renegotiate(client: Client, peer: str, end: float) -> None:
     """Begin a set-up; a channel that waits for something else meanwhile is waited for."""
-    _protected(client, peer, end)
-    while not _begun(client, peer):
+    while True:
         _protected(client, peer, end)
+        try:
+            client.call("renegotiate", {"peer": peer})
+        except DaemonError as error:
+            # It was protected a moment ago, and may be again by now: another look would prove nothing.
+            if error.code != _REFUSED or time.monotonic() > end:
+                raise
+            time.sleep(_LOOK)
+        else:
+            return
 
 
-def _begun(client: Client, peer: str) -> bool:
-    """Ask for a set-up. False when the channel is not protected any more."""
-    try:
-        client.call("renegotiate", {"peer": peer})
-    except DaemonError:
-        if _status(client, peer)["state"] == "protected":
-            raise
-        return False
-    return True
+def _timed(client: Client, peer: str, status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return ``status`` with the times of the phases, or without them when they do not come."""
+    end = time.monotonic() + _LINES
+    while status["setup_ms"] is None and time.monotonic() < end:
+        time.sleep(_LOOK)
+        status = _status(client, peer)
+    return status
 
 
 def _protected(client: Client, peer: str, end: float) -> Mapping[str, Any]:

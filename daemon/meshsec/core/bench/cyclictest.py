@@ -30,6 +30,19 @@ class Lateness:
                 return late
         return self.most
 
+    def doubled(self) -> dict[int, int]:
+        """Return the wake-ups by the power of two, in microseconds, that they were not later than.
+
+        Those for which the histogram was too short count as as late as the latest.
+        """
+        found: dict[int, int] = {}
+        beyond = self.cycles - sum(self.histogram.values())
+        for late, count in (*self.histogram.items(), (self.most, beyond)):
+            if count > 0:
+                place = 1 << max(0, late - 1).bit_length()
+                found[place] = found.get(place, 0) + count
+        return dict(sorted(found.items()))
+
 
 def read(report: Any) -> dict[int, Lateness]:
     """Return the lateness by processor. Raises ValueError if the report is none, or nothing was counted."""

@@ -6,6 +6,9 @@ from statistics import median
 from meshsec.core.bench import svg
 from meshsec.core.bench.record import Key, Record, Taken
 
+_COUNTS = frozenset({"wake-ups"})
+"""Units of histograms: the few at their end are what they are about."""
+
 
 def pictures(record: Record) -> Mapping[str, str]:
     """Return the pictures as SVG by the end of their files' names, ``.svg`` for the first one."""
@@ -25,7 +28,7 @@ def _picture(record: Record, unit: str, cells: Sequence[Taken]) -> str:
         for cell in cells:
             point = (float(cell.key[across]), median(cell.samples))
             drawn.setdefault(_label(cell.key, across), []).append(point)
-        return svg.lines(title, across, f"{unit}, median", drawn)
+        return svg.lines(title, across, f"{unit}, median", drawn, logarithmic=unit in _COUNTS)
     return svg.bars(title, f"{unit}, median", [(_label(one.key), median(one.samples)) for one in cells])
 
 

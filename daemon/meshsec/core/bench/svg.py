@@ -5,7 +5,7 @@ Python imports modules (pygal).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import floor, log10
+from math import ceil, floor, log10
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -47,12 +47,30 @@ class _Axis(NamedTuple):
         return [step * number for number in range(floor(self.most / step * (1 + 1e-9)) + 1)]
 
 
-def lines(title: str, across: str, up: str, drawn: Lines) -> str:
-    """Return a picture of lines. Both axes begin at zero, so that no difference looks larger than it is."""
+class _Logarithmic(NamedTuple):
+    """An axis on which each tick is ten times the one before, from ``least``, which is above 0."""
+
+    least: float
+    most: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        return self.start + (self.end - self.start) * log10(value / self.least) / log10(self.most / self.least)
+
+    def ticks(self) -> list[float]:
+        return [10.0**power for power in range(ceil(log10(self.least)), floor(log10(self.most) + 1e-9) + 1)]
+
+
+def lines(title: str, across: str, up: str, drawn: Lines, *, logarithmic: bool = False) -> str:
+    """Return a picture of lines. Both axes begin at zero, so that no difference looks larger than it is.
+
+    ``logarithmic``: both are logarithmic instead, for a histogram of numbers above 0 whose rare values matter.
+    """
     points = [point for line in drawn.values() for point in line]
     bottom = _TOP + _HEIGHT
-    horizontal = _Axis(max(point[0] for point in points) or 1.0, _LEFT, _WIDTH - _RIGHT)
-    vertical = _Axis(max(point[1] for point in points) or 1.0, bottom, _TOP)
+    horizontal = _axis([point[0] for point in points], _LEFT, _WIDTH - _RIGHT, logarithmic=logarithmic)
+    vertical = _axis([point[1] for point in points], bottom, _TOP, logarithmic=logarithmic)
     legend = -(-len(drawn) // _LEGEND) * _BAR
     parts = [
         *(_line(_LEFT, vertical.at(one), _WIDTH - _RIGHT, vertical.at(one), "#ccc") for one in vertical.ticks()),
@@ -91,7 +109,13 @@ def _step(most: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor * _TICKS >= most * (1 - 1e-9))
 
 
-def _curves(drawn: Lines, horizontal: _Axis, vertical: _Axis) -> Iterator[str]:
+def _axis(values: Sequence[float], start: float, end: float, *, logarithmic: bool) -> _Axis | _Logarithmic:
+    if logarithmic:
+        return _Logarithmic(min(values), max(*values, 10 * min(values)), start, end)
+    return _Axis(max(values) or 1.0, start, end)
+
+
+def _curves(drawn: Lines, horizontal: _Axis | _Logarithmic, vertical: _Axis | _Logarithmic) -> Iterator[str]:
     for place, line in enumerate(drawn.values()):
         at = [(horizontal.at(x), vertical.at(y)) for x, y in sorted(line)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)

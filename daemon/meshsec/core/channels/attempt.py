@@ -45,6 +45,7 @@ class Attempt:
     measured: int = 0
     """The last of them whose time the choice of a suite knows."""
     phases: Phases | None = None
+    """Those of the last set-up; None while an attempt of this node has not been timed yet."""
     route_to_protected: float | None = None
     """Seconds from ``wanted_at`` to the SA; None when the SA was adopted."""
     last_failure: Failure | None = None
@@ -68,6 +69,7 @@ class Attempt:
         """Count an attempt that begins now."""
         self.began_at = now
         self.count += 1
+        self.phases = None
         self.daemon_restarted, self.patience_until = False, None
 
     def next_time(self, now: float, state: State, *, rising: bool = False) -> float | None:

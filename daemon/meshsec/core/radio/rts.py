@@ -116,13 +116,14 @@ def _watched(state: State, sample: Sample) -> State:
 
 
 def _next(state: State, sent: Sequence[Sent]) -> int | None:
-    """Return what to try: no RTS in every other trial, else a threshold that frames exceed.
+    """Return what to try: a threshold that frames exceed, or no RTS: before the other thresholds, and ever after them.
 
     Sizes are means. Where they are above half of a threshold, long frames among short ones may exceed it.
     """
     able = [one for one in CANDIDATES if one != state.present and any(2 * each.size > one for each in sent)]
     if state.present != RTS_OFF:
-        able = [one for other in able for one in (RTS_OFF, other)] or [RTS_OFF]
+        able.insert(0, RTS_OFF)
+        return able[state.turn] if state.turn < len(able) else RTS_OFF
     return able[state.turn % len(able)] if able else None
 
 
