@@ -65,11 +65,26 @@ def test_the_same_claims_hold_on_debians_kernels(
             assert not trouble, trouble
 
 
-def _claimed(kernel: str, claims: tuple[str, ...], label: str) -> dict[str, str]:
+@pytest.mark.slow
+@pytest.mark.timeout(2 * SECONDS, func_only=True)
+@pytest.mark.flaky(reruns=1, only_rerun="GuestDiedError")
+def test_the_air_takes_time_where_time_follows_the_instructions(
+    guest_is_built: None, subtests: pytest.Subtests
+) -> None:
+    claims = guest_claims.AIR + (guest_claims.AIR_MORE if ALL in os.environ else ())
+    cases = _claimed("generic", claims, "guest-air", deterministic=True)
+    assert len(cases) == len(claims), cases
+    for name, trouble in cases.items():
+        with subtests.test(msg=name):
+            assert not trouble, trouble
+
+
+def _claimed(kernel: str, claims: tuple[str, ...], label: str, *, deterministic: bool = False) -> dict[str, str]:
     """Return each claim that ran in one boot, with its failure. Raises GuestDiedError."""
     results = BUILD / "artifacts" / label
     shutil.rmtree(results, ignore_errors=True)
-    outcome = guest.run_in_guest(_command(kernel, claims), results, seconds=SECONDS, kernel=kernel)
+    command = _command(kernel, claims, deterministic=deterministic)
+    outcome = guest.run_in_guest(command, results, seconds=SECONDS, kernel=kernel, deterministic=deterministic)
     if outcome.status is None:
         raise guest.GuestDiedError(f"{outcome.output}\n{outcome.console}")
     cases = _cases(results / REPORT)
@@ -77,17 +92,19 @@ def _claimed(kernel: str, claims: tuple[str, ...], label: str) -> dict[str, str]
     return cases
 
 
-def _command(kernel: str, claims: tuple[str, ...]) -> str:
+def _command(kernel: str, claims: tuple[str, ...], *, deterministic: bool) -> str:
     """Return the command in the guest. A failure saves its artifacts in /results at once: they survive a guest that
     hangs."""
     chosen = shlex.join(f"tests/{claim}" for claim in claims)
     preemptible = {"rt": "PREEMPT_RT", "generic": "PREEMPT_DYNAMIC"}[kernel]
+    timing = f"export {guest.DETERMINISTIC_VARIABLE}=1" if deterministic else ""
     return f"""\
 uname -v | grep -qw {preemptible} || {{ echo "not the kernel {kernel}"; exit 1; }}
 modprobe tun
 mkdir -p build/artifacts
 mount --bind /results build/artifacts
 export {VARIABLE}={PATIENCE}
+{timing}
 exec .venv/bin/pytest {_OPTIONS} {chosen}
 """
 

@@ -105,3 +105,15 @@ MORE = (
     "attacks/test_radio_floods.py",
 )
 """Further claims for the RT kernel."""
+
+AIR = (
+    "scenarios/radio/test_airtime.py::test_two_hops_carry_half_of_what_one_hop_carries",
+    "scenarios/radio/test_airtime.py::test_hidden_stations_collide_and_rts_saves_their_frames",
+)
+"""Claims for a guest whose time follows its instructions: the air takes time, and the processor is no part of it."""
+
+AIR_MORE = (
+    "scenarios/radio/test_airtime.py::test_a_weak_link_carries_nothing_and_a_moved_station_is_heard_again",
+    "scenarios/radio/test_airtime.py::test_a_second_medium_is_refused_and_a_bad_configuration_too",
+)
+"""Further claims for that guest."""

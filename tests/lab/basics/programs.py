@@ -67,6 +67,11 @@ def overlayd() -> str:
     return _built("overlayd")
 
 
+def airmedium() -> str:
+    """Return the path of this project's medium for radios of mac80211_hwsim."""
+    return _built("airmedium")
+
+
 def _built(program: str) -> str:
     """Return the path of the newest build of a program, or of the installed one where there is no build."""
     cargo = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "daemon" / "target"))

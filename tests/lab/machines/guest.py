@@ -27,6 +27,8 @@ KERNEL_VARIABLE = "MESHSEC_LAB_KERNEL"
 """The directory of an unpacked kernel package that is booted instead of Debian's RT kernel."""
 ACCELERATOR_VARIABLE = "MESHSEC_LAB_ACCELERATOR"
 """QEMU's accelerator; ``kvm`` where it is known to work."""
+DETERMINISTIC_VARIABLE = "MESHSEC_LAB_DETERMINISTIC"
+"""Environment variable that says in the guest that its time follows the executed instructions."""
 _PROGRAMS = ("qemu-system-x86_64", "setpriv", *guest_root.PROGRAMS, *guest_kernel.PROGRAMS)
 _MEMORY_MIB = 3072
 _KERNEL_ARGUMENTS = ("console=ttyS0", "quiet", "panic=-1", "mitigations=off", "tsc=reliable", "nowatchdog")

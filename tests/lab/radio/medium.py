@@ -250,6 +250,15 @@ def obstacle() -> str | None:
     return None if _GROUPS.is_dir() else f"debugfs is not mounted: {_GROUPS}"
 
 
+def mesh_radio(namespace: str, channel: Channel) -> Radio:
+    """Give a namespace a radio with a mesh interface ``mesh0``, which has joined and shares no bit with others."""
+    radio = _take(namespace, "mesh0")
+    radio.hear(0)
+    radio.make()
+    radio.join(channel)
+    return radio
+
+
 def station_radio(namespace: str, interface: str) -> Radio:
     """Give a namespace a radio with an ordinary interface, which hears all others of this kind."""
     radio = _take(namespace, interface)
