@@ -209,7 +209,17 @@ def test_neighbours_have_the_names_of_their_routes() -> None:
 def test_a_terminal_shows_the_table_while_the_stream_goes_on() -> None:
     """Off a terminal nothing is printed before the end: see the stream above."""
     seen, shown = os.openpty()
-    argv = [sys.executable, "-c", "from meshsec.cli import main; main()", "air", "--read", "-"]
+    # A shell starts a test run in the background with SIGINT ignored.
+    argv = [
+        "env",
+        "--default-signal=INT",
+        sys.executable,
+        "-c",
+        "from meshsec.cli import main; main()",
+        "air",
+        "--read",
+        "-",
+    ]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=shown, stderr=subprocess.DEVNULL) as running:
         os.close(shown)
         assert running.stdin is not None

@@ -67,8 +67,13 @@ def wait_no_benchmark(node: Node) -> None:
 def serving(node: Node, peer: str, *options: str) -> Iterator[subprocess.Popen[str]]:
     """Run ``meshsec bench serve`` until the end of the block."""
     argv = [programs.meshsec(), "--config", str(node.config), "bench", "serve", peer, *options]
+    # A shell starts a test run in the background with SIGINT ignored.
+    awake = ["env", "--default-signal=INT"]
     with subprocess.Popen(
-        ["ip", "netns", "exec", node.namespace, *argv], stderr=subprocess.PIPE, text=True, start_new_session=True
+        ["ip", "netns", "exec", node.namespace, *awake, *argv],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         assert process.stderr is not None
         try:

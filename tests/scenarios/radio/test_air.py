@@ -51,7 +51,18 @@ def monitor(pair: tuple[Node, Node, medium.Air]) -> Iterator[str]:
 
 
 def _meshsec(node: Node, *arguments: str) -> list[str]:
-    return ["ip", "netns", "exec", node.namespace, programs.meshsec(), "--config", str(node.config), *arguments]
+    return [
+        "ip",
+        "netns",
+        "exec",
+        node.namespace,
+        "env",
+        "--default-signal=INT",
+        programs.meshsec(),
+        "--config",
+        str(node.config),
+        *arguments,
+    ]
 
 
 def _read(text: str) -> Any:
