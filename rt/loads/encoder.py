@@ -21,7 +21,7 @@ def missing() -> str | None:
     """Return what is to be done when there is no encoder, or None."""
     if shutil.which("ffmpeg"):
         return None
-    return "ffmpeg is not installed: `tools/setup bench` installs it"
+    return "ffmpeg is not there: `make bench-sa-setup` gets it"
 
 
 @contextmanager

@@ -33,7 +33,7 @@ _BEGUN = 100_000
 def missing() -> str | None:
     """Return what is to be done when a program is not there, or None."""
     lacking = [program for program in _PROGRAMS if not shutil.which(program, path=_PATH)]
-    return f"{', '.join(lacking)}: not installed; `tools/setup bench` installs it" if lacking else None
+    return f"{', '.join(lacking)}: not there; `make bench-sa-setup` gets it" if lacking else None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The dissertation's counts are taken from a real module and from source; folders that have neither are refused."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,7 @@ int b43_made(void) { return here; }
 """
 
 
+@pytest.mark.skipif(not shutil.which("ctags"), reason="ctags is not there; `make bench-dissect` gets it")
 def test_the_source_is_counted_by_kind_and_shared_among_the_groups(tmp_path: Path) -> None:
     (tmp_path / "phy_n.c").write_text(_C, encoding="utf-8")
     (tmp_path / "b43.h").write_text("#include <linux/kernel.h>\n" * 10, encoding="utf-8")

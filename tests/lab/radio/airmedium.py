@@ -56,7 +56,12 @@ class AirMedium:
         argv = [programs.airmedium(), str(self._config), "--report", str(self._report)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until("airmedium is the medium", self._is_ready, [], _START_SECONDS, self.log)
+        try:
+            wait_until("airmedium is the medium", self._is_ready, [], _START_SECONDS, self.log)
+        except BaseException:
+            self._process.kill()
+            self._process.wait(_END_SECONDS)
+            raise
         return self
 
     def __exit__(

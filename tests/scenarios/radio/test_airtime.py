@@ -1,7 +1,7 @@
 """Real mesh interfaces on an air that takes time: throughput falls by hops, hidden stations collide, and RTS helps.
 
 The radios are mac80211_hwsim's, the frames mac80211's, and airmedium is the air between them. It runs where time
-follows the executed instructions, so that the processor is no part of the result (tests/guest/test_airtime.py).
+follows the executed instructions, so that the processor is no part of the result (tests/guest/test_guest.py).
 """
 
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.basics import programs
 from tests.lab.basics.shell import run
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.guest import DETERMINISTIC_VARIABLE
@@ -83,7 +84,7 @@ def _hardware(radio: Radio) -> str:
 @pytest.fixture(scope="module")
 def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
     if not os.environ.get(DETERMINISTIC_VARIABLE):
-        pytest.skip("this machine's time does not follow its instructions; tests/guest/test_airtime.py boots one")
+        pytest.skip("this machine's time does not follow its instructions; tests/guest/test_guest.py boots one")
     if obstacle := medium.obstacle():
         pytest.skip(obstacle)
     RUN.mkdir(mode=0o755, exist_ok=True)
@@ -179,7 +180,7 @@ def test_a_second_medium_is_refused_and_a_bad_configuration_too(field: Field, tm
         with pytest.raises(AssertionError, match="another medium is registered: end it first"):
             other.__enter__()
     (tmp_path / "air.toml").write_text('phy = "ac"\n', encoding="utf-8")
-    argv = ["build/bin/airmedium", "--check", str(tmp_path / "air.toml")]
+    argv = [programs.airmedium(), "--check", str(tmp_path / "air.toml")]
     refused = run(argv, check=False)
     assert refused.returncode == 2
     assert 'air.toml:1: phy = "ac" is refused; allowed: "b"' in refused.stderr
