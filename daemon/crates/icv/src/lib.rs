@@ -30,7 +30,7 @@ mod signature;
 mod signer;
 
 pub use fault::Fault;
-pub use signature::{address_of, is_hash_of, Claim, ICV_EXTENSION, TIMESTAMP_EXTENSION};
+pub use signature::{address_of, is_hash, is_hash_of, Claim, ICV_EXTENSION, TIMESTAMP_EXTENSION};
 pub use signer::Signer;
 
 /// What a signature covers before the message.

@@ -109,12 +109,18 @@ pub(crate) fn signed_octets(message: &[u8]) -> Option<Vec<u8>> {
     Some(octets)
 }
 
+/// Returns whether an originator is the hash of the key that may speak for it: whether it is in fc00::/7.
+pub fn is_hash(originator: IpAddr) -> bool {
+    match originator {
+        IpAddr::V6(address) => address.octets()[0] & !LOCATOR_BIT == ADDRESS_OCTET,
+        IpAddr::V4(_) => false,
+    }
+}
+
 /// Returns whether a key may speak for an originator. In fc00::/7 the originator itself says so.
 fn may_speak(key: &VerifyingKey, originator: IpAddr) -> bool {
     match originator {
-        IpAddr::V6(address) if address.octets()[0] & !LOCATOR_BIT == ADDRESS_OCTET => {
-            is_of(address, key)
-        }
+        IpAddr::V6(address) if is_hash(originator) => is_of(address, key),
         _ => true,
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn quoted(
     }
 }
 
-/// Writes the low half of the counter that was heard last from a neighbour, if it signs (docs/reference/signatures.md).
+/// Writes the low half of the counter that was heard last from a neighbour, if it signs (docs/development/adr/0092).
 pub(crate) fn quote_tlv(counter: Option<u64>) -> Option<Tlv> {
     let value = quote(counter?).to_be_bytes();
     Some(Tlv::new(

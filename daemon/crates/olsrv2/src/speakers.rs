@@ -10,6 +10,9 @@ use nhdp::{InterfaceId, Time};
 use crate::signatures::{Proof, TrustedKey};
 use crate::window::Window;
 
+/// Time after an unsigned message for which no key takes its originator, unless a card or a hash says so.
+const UNSIGNED: Duration = Duration::from_secs(60);
+
 /// Time after a signed message for which nobody speaks unsigned, or with another key, for its originator.
 const BOUND: Duration = Duration::from_secs(300);
 
@@ -46,6 +49,8 @@ struct Speaker {
 pub(crate) struct Speakers {
     speakers: BTreeMap<IpAddr, Speaker>,
     trusted: BTreeMap<IpAddr, TrustedKey>,
+    /// When a believed message without a signature was heard last from an originator.
+    unsigned: BTreeMap<IpAddr, Time>,
 }
 
 impl Speakers {
@@ -68,6 +73,28 @@ impl Speakers {
     /// Returns whether an address is that of a trusted router.
     pub(crate) fn is_trusted(&self, address: IpAddr) -> bool {
         self.trusted.contains_key(&address)
+    }
+
+    /// Returns whether a key speaks for an originator already, or a card says which one does.
+    pub(crate) fn is_bound(&self, originator: IpAddr) -> bool {
+        self.speakers.contains_key(&originator) || self.is_trusted(originator)
+    }
+
+    /// Records a believed message without a signature. At `limit`, all records that have run out are removed, and a new
+    /// originator is recorded when that made room.
+    pub(crate) fn heard_unsigned(&mut self, now: Time, originator: IpAddr, limit: usize) {
+        if self.unsigned.len() >= limit && !self.unsigned.contains_key(&originator) {
+            self.unsigned.retain(|_, heard| now < *heard + UNSIGNED);
+        }
+        if self.unsigned.len() < limit || self.unsigned.contains_key(&originator) {
+            self.unsigned.insert(originator, now);
+        }
+    }
+
+    /// Returns whether an originator was heard without a signature lately.
+    pub(crate) fn is_heard_unsigned(&self, now: Time, originator: IpAddr) -> bool {
+        let heard = self.unsigned.get(&originator);
+        heard.is_some_and(|heard| now < *heard + UNSIGNED)
     }
 
     /// Judges a claim by what is known of its originator.

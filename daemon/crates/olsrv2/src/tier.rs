@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use icv::{is_hash_of, KEY_LENGTH};
+use icv::{is_hash, is_hash_of, KEY_LENGTH};
 use nhdp::Time;
 
 use crate::belief::Witnesses;
@@ -96,7 +96,7 @@ impl Signed<'_> {
 /// Returns whether an address may belong to a key: those in fc00::/7 are hashes.
 fn may_have(key: &[u8; KEY_LENGTH], address: IpAddr) -> bool {
     match address {
-        IpAddr::V6(address) if address.octets()[0] & 0xfe == 0xfc => is_hash_of(address, key),
+        IpAddr::V6(host) if is_hash(address) => is_hash_of(host, key),
         _ => true,
     }
 }

@@ -40,6 +40,16 @@ impl Instance {
         neighbours.any(|(_, one)| one.symmetric && one.ext.originator == Some(originator))
     }
 
+    /// Returns whether a symmetric neighbour has this originator, does not sign, and does not send from `source`.
+    pub(crate) fn has_unsigned_neighbour(&self, originator: IpAddr, source: IpAddr) -> bool {
+        let mut neighbours = self.symmetric_neighbours();
+        neighbours.any(|(id, one)| {
+            one.ext.originator == Some(originator)
+                && !one.ext.signed
+                && !self.speaks_for(id, one, source)
+        })
+    }
+
     /// Returns whether the neighbour with this originator, of the other family if `other_family`, sends from `source`.
     pub(crate) fn is_from(&self, originator: IpAddr, source: IpAddr, other_family: bool) -> bool {
         self.nhdp.neighbours().any(|(id, neighbour)| {

@@ -20,7 +20,7 @@ impl Instance {
         let claims = |neighbour: &OlsrNeighbour| {
             let same = originator.is_some() && neighbour.ext.originator == originator;
             if same && info.is_signed() && !neighbour.ext.signed {
-                // It is the one that is not signed that speaks for another.
+                // The unsigned one is the impostor.
                 return false;
             }
             let mut addresses = hello.local_addresses();

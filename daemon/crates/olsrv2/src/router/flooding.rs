@@ -3,14 +3,20 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use icv::Claim;
 use nhdp::{Family, InterfaceId, Time};
-use rfc5444::{forward_copy, iana, last_hop_copy, MessageHeader, RawMessage};
+use rfc5444::{forward_copy, iana, last_hop_copy, Message, MessageHeader, RawMessage};
 
 use super::input::is_neighbour;
 use super::Router;
 use crate::duplicate::{MessageKey, Sender};
 use crate::instance::Instance;
 use crate::speakers::Way;
+
+/// Returns whether a message claims a signature.
+fn is_signed(message: &Message) -> bool {
+    Claim::read(&message.tlvs) != Ok(None)
+}
 
 impl Router {
     /// Handles a message that may be forwarded at `due` (RFC 7181, section 14).
@@ -100,6 +106,11 @@ impl Router {
             self.counters.disbelieved += 1;
             self.show_originator(now, originator, raw, due);
             return false;
+        }
+        let is_signed = message.as_ref().is_ok_and(is_signed);
+        if proof.is_none() && !is_signed {
+            let limit = self.config.limits.nodes;
+            self.speakers.heard_unsigned(now, originator, limit);
         }
         if raw.header.typ == iana::message::TC {
             match message {

@@ -3,12 +3,13 @@
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
-use icv::Claim;
+use icv::{is_hash, Claim};
 use nhdp::{InterfaceId, Time};
 use rfc5444::{Message, RawMessage};
 
 use super::input::is_neighbour;
 use super::Router;
+use crate::instance::Instance;
 use crate::rate::Bucket;
 use crate::signatures::{Proof, Signatures, TrustedKey};
 use crate::speakers::{Refused, Way};
@@ -18,6 +19,9 @@ use crate::speakers::{Refused, Way};
 const FAILURES_OF_SOURCE: (u32, u32) = (16, 4);
 /// The same for all sources that are no neighbours, together.
 const FAILURES_OF_STRANGERS: (u32, u32) = (128, 64);
+/// Beyond that, one message of so many is verified. Source addresses can be forged, so a flood under somebody's address
+/// delays what he sends, but does not silence him.
+const SAMPLE: u64 = 16;
 /// Most sources whose failures are counted.
 const MAX_SOURCES: usize = 512;
 
@@ -44,6 +48,8 @@ impl Author {
 pub(super) struct Failures {
     sources: BTreeMap<(InterfaceId, IpAddr), Bucket>,
     strangers: Bucket,
+    /// Messages beyond the budgets.
+    beyond: u64,
 }
 
 impl Failures {
@@ -52,21 +58,30 @@ impl Failures {
         Self {
             sources: BTreeMap::new(),
             strangers: Bucket::new(now, burst, per_second),
+            beyond: 0,
         }
     }
 
-    /// Returns whether a message of a source is worth a verification.
+    /// Returns whether a message of a source is worth a verification. A neighbour's HELLOs always are: their rate is
+    /// limited anyway, and without them the link ends.
     fn may_verify(
-        &self,
+        &mut self,
         now: Time,
         source: (InterfaceId, IpAddr),
-        is_neighbour: impl FnOnce() -> bool,
+        way: Way,
+        is_neighbour: bool,
     ) -> bool {
         let own = self.sources.get(&source);
-        own.is_none_or(|own| own.has(now)) && (self.strangers.has(now) || is_neighbour())
+        let within =
+            own.is_none_or(|own| own.has(now)) && (is_neighbour || self.strangers.has(now));
+        if within || is_neighbour && way != Way::Flooded {
+            return true;
+        }
+        self.beyond += 1;
+        self.beyond % SAMPLE == 0
     }
 
-    fn add(&mut self, now: Time, source: (InterfaceId, IpAddr)) {
+    fn add(&mut self, now: Time, source: (InterfaceId, IpAddr), is_neighbour: bool) {
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             // Those that have regained all of their budget are as good as forgotten.
             self.sources.retain(|_, bucket| bucket.used(now) > 0);
@@ -77,7 +92,9 @@ impl Failures {
         let (burst, per_second) = FAILURES_OF_SOURCE;
         let bucket = || Bucket::new(now, burst, per_second);
         self.sources.entry(source).or_insert_with(bucket).take(now);
-        self.strangers.take(now);
+        if !is_neighbour {
+            self.strangers.take(now);
+        }
     }
 }
 
@@ -144,21 +161,34 @@ impl Router {
                 return None;
             }
         }
-        let instances = &self.instances;
-        let is_neighbour = || is_neighbour(instances, origin.0, origin.1);
-        if !self.failures.may_verify(now, origin, is_neighbour) {
+        if self.is_contested(now, originator, origin.1) {
+            return self.judge_unsigned(now, Some(originator));
+        }
+        let is_neighbour = is_neighbour(&self.instances, origin.0, origin.1);
+        if !self.failures.may_verify(now, origin, way, is_neighbour) {
             self.counters.rate_limited += 1;
             return None;
         }
         self.counters.verified += 1;
         if claim.verify(originator, raw.octets).is_err() {
-            self.failures.add(now, origin);
+            self.failures.add(now, origin, is_neighbour);
             self.counters.forged += 1;
             return None;
         }
         let limit = self.config.limits.nodes;
         let proof = self.speakers.accept(now, originator, claim, way, limit);
         Some(Author::Proven(proof))
+    }
+
+    /// Returns whether another router is heard without a signature under an originator that no key proves. A signature
+    /// then says nothing: anybody could bind the originator to his own key. The router itself, once it signs, has sent
+    /// nothing unsigned for a while, or sends from the address that is known.
+    fn is_contested(&self, now: Time, originator: IpAddr, source: IpAddr) -> bool {
+        if self.speakers.is_bound(originator) || is_hash(originator) {
+            return false;
+        }
+        let rival = |one: &Instance| one.has_unsigned_neighbour(originator, source);
+        self.instances.iter().any(rival) || self.speakers.is_heard_unsigned(now, originator)
     }
 
     /// Returns whether a message with this router's originator is signed by its key. Echoes of what this router has
