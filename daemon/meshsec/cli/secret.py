@@ -63,7 +63,7 @@ def show(app: App, as_json: bool) -> None:
 @secret.command
 @click.pass_obj
 def remove(app: App) -> None:
-    """Remove the second secret from this node. Peers whose level asks for it then get no new SA."""
+    """Remove the second secret from this node. Peers whose level asks for it lose their SA after half a minute."""
     was_there = second_secret_store.remove(_path(app))
     click.echo("removed" if was_there else "this node has no second secret")
 
