@@ -37,11 +37,8 @@ def save(path: Path, secret: bytes) -> None:
 
 
 def remove(path: Path) -> bool:
-    """Remove the second secret; return whether there was one. Raises FileError."""
-    try:
-        path.unlink()
-    except FileNotFoundError:
+    """Remove the second secret durably; return whether there was one. Raises FileError."""
+    if not files.exists(path):
         return False
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+    files.remove(path)
     return True

@@ -20,11 +20,8 @@ def is_high(path: Path) -> bool:
 
 
 def save(path: Path, *, high: bool) -> None:
-    """Write down that the threat is high, or that it is not. Raises FileError and then changes nothing."""
+    """Write down durably that the threat is high, or that it is not. Raises FileError and then changes nothing."""
     if high:
         files.write(path, _HIGH.encode("ascii"), _MODE)
-        return
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+    elif files.exists(path):
+        files.remove(path)
