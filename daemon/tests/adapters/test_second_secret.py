@@ -215,3 +215,14 @@ def test_what_is_removed_is_durably_gone(tmp_path: Path, monkeypatch: pytest.Mon
     assert not second_secret_store.remove(secret)
     threat_store.save(threat, high=False)
     assert synced == [tmp_path, tmp_path], "there was nothing to remove"
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_command(tmp_path: Path) -> None:
+    absent, strange = tmp_path / "absent", tmp_path / "strange"
+    with pytest.raises(FileError, match=r"absent: No such file or directory; `meshsec secret set`"):
+        second_secret_store.load(absent)
+    strange.mkdir(0o700)
+    with pytest.raises(FileError, match=r"strange: .*; `meshsec secret set`"):
+        second_secret_store.load(strange)
+    with pytest.raises(FileError, match=r"strange: .*; `meshsec threat normal`"):
+        threat_store.is_high(strange)

@@ -108,7 +108,7 @@ def test_the_second_secret_is_followed(world: World, tmp_path: Path) -> None:
     (told,) = world.look()
     assert told.around.mark == b"", "others may know it"
     assert "chmod 600" in world.side.problem
-    assert [one.found for one in world.side.checks()] == [world.side.problem]
+    assert [(one.found, one.fix) for one in world.side.checks()] == [(world.side.problem, "meshsec secret set FILE")]
     path.chmod(0o600)
     world.look()
     assert world.side.problem == ""
@@ -120,6 +120,7 @@ def test_an_operators_word_that_cannot_be_read_counts_as_high(world: World, tmp_
     (told,) = world.look()
     assert told.around.threat
     assert "meshsec threat normal" in world.side.problem
+    assert [one.fix for one in world.side.checks()] == ["meshsec threat normal"]
 
 
 def test_doctor_names_the_peers_without_their_level_and_the_command(world: World) -> None:

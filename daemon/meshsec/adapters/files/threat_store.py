@@ -8,14 +8,19 @@ from meshsec.files import FileError
 _HIGH = "high\n"
 _MODE = 0o644
 _LIMIT = 64
+_FIX = "`meshsec threat normal` removes it"
 
 
 def is_high(path: Path) -> bool:
     """Return whether the operator has said that the threat is high. Raises FileError."""
     if not files.exists(path):
         return False
-    if (found := files.read(path, _LIMIT)) != _HIGH:
-        raise FileError(f"{path}: {found[:20]!r}; allowed: {_HIGH.strip()!r}. `meshsec threat normal` removes it")
+    try:
+        found = files.read(path, _LIMIT)
+    except FileError as error:
+        raise FileError(f"{error}; {_FIX}") from error
+    if found != _HIGH:
+        raise FileError(f"{path}: {found[:20]!r}; allowed: {_HIGH.strip()!r}; {_FIX}")
     return True
 
 

@@ -1,5 +1,6 @@
 """What people are shown of levels of authentication (ADR 0091)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from meshsec.core.channels import level
@@ -113,9 +114,9 @@ def _outcome(peers: str, *, ends: bool) -> str:
     return f"the SA with {peers} ends within {level.GRACE:g} s" if ends else f"no SA with {peers}"
 
 
-def checks(known: Situation, problem: str) -> list[Check]:
-    """Return doctor's findings. ``problem``: why the second secret or the operator's choice cannot be read."""
-    found = [Check("levels of authentication", Grade.WARN, problem, "see the file that is named")] if problem else []
+def checks(known: Situation, problems: Mapping[str, str]) -> list[Check]:
+    """Return doctor's findings. ``problems``: why files cannot be read, with the command that fixes each."""
+    found = [Check("levels of authentication", Grade.WARN, problem, fix) for problem, fix in problems.items()]
     found += _nobody(known)
     refused: dict[tuple[str, bool], list[str]] = {}
     for one in unable(known):
