@@ -1,11 +1,13 @@
 """What the agent tells the engine of threat, place and second secret (ADR 0091)."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import jsonschema
 import pytest
 
 from core.world import Driver, card, ike_sa, route
@@ -22,6 +24,7 @@ from meshsec.core.trust import second_secret
 if TYPE_CHECKING:
     from meshsec.agent.control.sides import Sides
 
+SCHEMA = json.loads((Path(__file__).parents[3] / "docs/reference/schema/meshsec-threat-1.json").read_text())
 CIRCLE = {"latitude": 0.0, "longitude": 0.0, "radius": 1000.0}
 LEVELS = decode_policy(
     {
@@ -158,6 +161,7 @@ def asked(world: World, **params: str) -> Mapping[str, Any]:
     side = LevelsSide(world.directory / "node.key", world.driver.engine.known, uses)
     sides = cast("Sides", SimpleNamespace(driver=world.driver, levels=side))
     answer: Mapping[str, Any] = asyncio.run(LevelMethods(sides).methods["threat"](params))  # type: ignore[arg-type]
+    jsonschema.validate(answer, SCHEMA)
     return answer
 
 

@@ -389,3 +389,12 @@ def test_a_node_on_the_edge_of_a_circle_is_in_it_and_exact_enough_is_known() -> 
     error = abs(edge - area.radius)
     assert Surroundings(position=place._replace(accuracy=error)).is_inside(area) is True
     assert Surroundings(position=place._replace(accuracy=error + 1)).is_inside(area) is None
+
+
+def test_status_says_how_high_the_threat_is_and_why() -> None:
+    driver, _ = begun(policy())
+    shown = views.status(driver.engine, driver.now)["levels"]
+    assert (shown["threat"], shown["why"]) == ("normal", None)
+    driver.tell(SurroundingsSet(ALARM))
+    shown = views.status(driver.engine, driver.now)["levels"]
+    assert (shown["threat"], shown["why"]) == ("high", "the operator says so")

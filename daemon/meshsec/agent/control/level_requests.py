@@ -33,9 +33,5 @@ class LevelMethods:
                 await self._sides.levels.say(high=threat == "high")
             except FileError as error:
                 raise ControlError("failed", str(error)) from error
-        return {
-            "schema": "meshsec-threat-1",
-            "threat": "high" if known.around.threat else "normal",
-            "why": known.around.threat or None,
-            "unable": levels_view.unable(known),
-        }
+        unable = levels_view.unable(known)
+        return {"schema": "meshsec-threat-1", **levels_view.threat(known), "unable": unable}

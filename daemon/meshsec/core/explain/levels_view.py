@@ -35,12 +35,17 @@ def policy_lines(policy: Policy) -> list[str]:
     ]
 
 
+def threat(known: Situation) -> dict[str, Any]:
+    """Return how high the threat is, and why it is high."""
+    return {"threat": "high" if known.around.threat else "normal", "why": known.around.threat or None}
+
+
 def node(known: Situation) -> dict[str, Any] | None:
     """Return the levels, with the times of this node's set-ups; None without levels."""
     if not known.policy.levels:
         return None
     return {
-        "threat": known.around.threat or None,
+        **threat(known),
         "position_known": known.around.position is not None,
         "second_secret": bool(known.around.mark),
         "floor": known.policy.levels[-1].name,
