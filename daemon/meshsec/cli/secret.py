@@ -52,7 +52,7 @@ def set_(app: App, file: Path) -> None:
 @json_option
 @click.pass_obj
 def show(app: App, as_json: bool) -> None:
-    """Print what tells this node's second secret from another one, and not the secret itself."""
+    """Print the mark by which two nodes compare their second secrets, and not the secret itself."""
     found = second_secret_store.find(_path(app))
     if as_json:
         print_json({"schema": SCHEMA, "mark": _shown(found) if found else None})
