@@ -1,7 +1,9 @@
 """Figures by neighbour and pattern, their document, and what is drawn."""
 
 import json
+import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.air_frames import TABLE_3, A, B, C, ack, data
-from core.test_air_exchanges import packets, sent
-from meshsec.core.air.distribution import Distribution
+from core.test_air_exchanges import exchanges, packets, sent
+from meshsec.core.air.assembler import Assembler, Counts
+from meshsec.core.air.distribution import COUNTERS, Distribution
+from meshsec.core.air.exchange import Exchange
 from meshsec.core.air.pictures import pictures
 from meshsec.core.air.report import Air
+from meshsec.core.air.summary import MOST_NEIGHBOURS, MOST_TIMED, Summary, warnings
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/reference/schema/meshsec-air-1.json").read_text())
 
@@ -80,8 +85,67 @@ def test_a_quantile_is_that_of_the_values_to_three_digits(values: list[float], s
     assert distribution.quantile(share) == pytest.approx(exact, rel=0.006, abs=0.51)
 
 
-def test_a_distribution_has_few_counters() -> None:
+@given(st.floats(0, 1e12))
+def test_a_time_is_kept_to_three_digits(value: float) -> None:
     distribution = Distribution()
-    for value in range(0, 10_000_000, 37):
-        distribution.add(value)
-    assert len(distribution._counts) < 5000
+    distribution.add(value)
+    assert distribution.quantile(0.5) == pytest.approx(min(value, 1e9), rel=0.0051, abs=0.5)
+    assert len(distribution._counts) <= COUNTERS
+
+
+@pytest.mark.parametrize("value", [0, 1, 999, 999.4, 999.6, 1000, 1004, 9994, 9996, 99_960, 123_456, 1e9, 1e15])
+def test_times_on_the_edges_of_decades(value: float) -> None:
+    distribution = Distribution()
+    distribution.add(value)
+    assert distribution.quantile(1) == pytest.approx(min(value, 1e9), rel=0.0051, abs=0.5)
+    assert distribution.document() == {
+        "n": 1,
+        "median_us": distribution.quantile(1),
+        "p95_us": distribution.quantile(1),
+        "max_us": round(value, 1),
+    }
+
+
+MODEL = exchanges(TABLE_3)[0]
+
+
+def of_station(number: int, **changes: Any) -> Exchange:
+    """Return the exchange of Table 3 as one of another station."""
+    return replace(MODEL, transmitter=f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}", **changes)
+
+
+def test_memory_is_bounded_whatever_times_invented_stations_have() -> None:
+    """The longest times need the most counters; each burst of another length is a pattern of its own."""
+    longest = {"access": 1e12, "idle": False, "retries": 1e12, "rts_cts": 1e12, "data": 1e12, "ack": 1e12}
+    tracemalloc.start()
+    try:
+        summary = Summary()
+        summary.take(of_station(n % 3000, units=1 + n % 256, **longest) for n in range(9000))
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(summary.neighbours) == MOST_NEIGHBOURS + 1
+    assert sum(bool(one.parts) for one in summary.neighbours.values()) == MOST_TIMED
+    assert taken < 40e6
+    document = summary.documents(1e12, {})
+    assert sum(one["parts"]["data"] is not None for one in document["neighbours"]) == MOST_TIMED
+    assert len(pictures(summary, {}, 1.0)) == 3
+
+
+def untimed(summary: Summary) -> list[str]:
+    return [one for one in warnings(Counts(), Assembler(), summary) if one.startswith("Times are kept")]
+
+
+def test_times_are_kept_of_the_stations_that_send_most() -> None:
+    summary = Summary()
+    summary.take(of_station(number) for number in range(MOST_TIMED) for _ in range(4))
+    assert untimed(summary) == []
+    late = of_station(MOST_TIMED)
+    summary.take([late] * 8)
+    assert not summary.neighbours[late.transmitter].parts, "twice as many are needed, so that two do not take turns"
+    summary.take([late] * 3)
+    assert summary.neighbours[late.transmitter].parts["data"].n == 3
+    assert sum(bool(one.parts) for one in summary.neighbours.values()) == MOST_TIMED
+    assert summary.neighbours[late.transmitter].exchanges == 11
+    (said,) = untimed(summary)
+    assert "64 stations that send most" in said

@@ -23,14 +23,14 @@ def pictures(summary: Summary, names: Names, seconds: float) -> Mapping[str, str
         (f"{label}: {text}", one.parts[part].quantile(0.5))
         for label, one in shown
         for part, text in _PARTS.items()
-        if one.parts[part].n
+        if one.parts and one.parts[part].n
     ]
     if parts:
         drawn["air-parts.svg"] = svg.bars(f"The parts of an exchange; {about}", "microseconds, median", parts)
     backoff = {
         label: [(one.parts["backoff"].quantile(step / _STEPS), 100 * step / _STEPS) for step in range(1, _STEPS + 1)]
         for label, one in shown
-        if one.parts["backoff"].n > 1
+        if one.parts and one.parts["backoff"].n > 1
     }
     if backoff:
         title = f"Access delay where there was something to send; {about}"

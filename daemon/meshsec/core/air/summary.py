@@ -10,7 +10,9 @@ from meshsec.core.air.distribution import Distribution
 from meshsec.core.air.exchange import Exchange, Protection
 
 MOST_NEIGHBOURS = 1024
-"""Stations with figures of their own: phones change their addresses all the time."""
+"""Stations with figures of their own: phones change their addresses all the time, and anybody can invent some."""
+MOST_TIMED = 64
+"""Stations of which times are kept, those that send most: 0.3 MB each at most (distribution.py)."""
 _MOST_RATES, _MOST_PATTERNS = 64, 128
 OTHERS = "others"
 """Neighbours, rates and patterns that came when the table was full."""
@@ -20,7 +22,7 @@ Names = Mapping[str, str]
 """Names of stations by address."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Neighbour:
     """What one station has sent."""
 
@@ -34,8 +36,8 @@ class Neighbour:
     """Exchanges that want an answer, in a capture that has answers."""
     unanswered: int = 0
     airtime: float = 0.0
-    parts: Mapping[str, Distribution] = field(default_factory=lambda: {part: Distribution() for part in PARTS})
-    """Of exchanges with one receiver."""
+    parts: Mapping[str, Distribution] = field(default_factory=dict)
+    """Times of exchanges with one receiver, by ``PARTS``; empty: none are kept of this station."""
     rates: Counter[str] = field(default_factory=Counter)
 
     def take(self, one: Exchange) -> None:
@@ -52,9 +54,9 @@ class Neighbour:
         if not one.to_group:
             self.mpdus += one.mpdus
             self.retried += one.retried
-            self._take_parts(one)
 
-    def _take_parts(self, one: Exchange) -> None:
+    def take_parts(self, one: Exchange) -> None:
+        """Take the times of one exchange with one receiver."""
         values = {
             "access": one.access,
             "backoff": None if one.idle else one.access,
@@ -85,12 +87,18 @@ class Summary:
         self.patterns: dict[str, _Pattern] = {}
         self.rough = 0
         """Exchanges with a time that is not the radio's."""
+        self.untimed = False
+        """There are stations of which no times are kept, or not from the beginning."""
+        self._timed: list[Neighbour] = []
 
     def take(self, exchanges: Iterable[Exchange]) -> None:
         """Count exchanges."""
         for one in exchanges:
             self.rough += not one.exact
-            self._neighbour(one.transmitter).take(one)
+            neighbour = self._neighbour(one.transmitter)
+            neighbour.take(one)
+            if not one.to_group and self._is_timed(neighbour):
+                neighbour.take_parts(one)
             pattern = self._pattern(one.pattern)
             pattern.units, pattern.protected = one.units, one.protection is Protection.RTS_CTS
             pattern.delay.add(one.delay)
@@ -100,6 +108,21 @@ class Summary:
     def _neighbour(self, address: str) -> Neighbour:
         known = address in self.neighbours or len(self.neighbours) < MOST_NEIGHBOURS
         return self.neighbours.setdefault(address if known else OTHERS, Neighbour())
+
+    def _is_timed(self, neighbour: Neighbour) -> bool:
+        """Return whether times of a station are kept: it may replace one with less than half its exchanges."""
+        if neighbour.parts:
+            return True
+        if len(self._timed) >= MOST_TIMED:
+            self.untimed = True
+            least = min(self._timed, key=lambda one: one.exchanges)
+            if neighbour.exchanges <= 2 * least.exchanges:
+                return False
+            least.parts = {}
+            self._timed.remove(least)
+        neighbour.parts = {part: Distribution() for part in PARTS}
+        self._timed.append(neighbour)
+        return True
 
     def _pattern(self, text: str) -> _Pattern:
         known = text in self.patterns or len(self.patterns) < _MOST_PATTERNS
@@ -136,7 +159,7 @@ def _neighbour(address: str, one: Neighbour, microseconds: float, names: Names) 
         "unanswered": one.unanswered if one.asked else None,
         "airtime_us": round(one.airtime),
         "airtime_share": _share(one.airtime, microseconds),
-        "parts": {name: part.document() for name, part in one.parts.items()},
+        "parts": {name: one.parts[name].document() if one.parts else None for name in PARTS},
         "rates": [{"rate": rate, "exchanges": count} for rate, count in one.rates.most_common()],
     }
 
@@ -174,6 +197,8 @@ def warnings(counts: Counts, assembler: Assembler, summary: Summary) -> list[str
             f"{counts.overlaps} of {counts.frames} frames began before the one before had ended: stations do not hear "
             "each other, or this is a simulated radio whose frames take no time."
         )
+    if summary.untimed:
+        found.append(f"Times are kept of the {MOST_TIMED} stations that send most; the others have counts alone.")
     if assembler.timeline.resets:
         found.append(f"The radio's timer was set {assembler.timeline.resets} times meanwhile.")
     return found

@@ -33,11 +33,6 @@ class Placed:
         """Microseconds; 0 when the radio does not say the rate."""
         return self.end - self.start
 
-    @property
-    def patience(self) -> float:
-        """Microseconds in which the answer to this frame begins."""
-        return EXACT if self.exact else ROUGH
-
 
 class Timeline:
     """The clocks of one capture."""
