@@ -205,7 +205,7 @@ $(STAMPS)/bench: $(STAMPS)/system tools/setup
 bench-%: setup build $(STAMPS)/bench ## run one benchmark: `make bench-NAME` runs rt/bench_NAME.py
 	$(BIN)/python -m rt.bench_$(subst -,_,$*)
 
-papers: setup $(if $(MEASURED),build $(STAMPS)/bench) ## draw docs/papers.md: five works' tables and figures beside ours, from kept results (QUICK=1: measure anew into build/papers; root)
+papers: setup $(if $(MEASURED),build $(STAMPS)/bench) ## draw docs/papers.md: five works' tables and figures beside ours, from kept results (QUICK=1: measure again into build/papers; root)
 	$(BIN)/python -m rt.papers $(if $(MEASURED),measure,draw)
 
 baseline: setup ## compare the figures of build/bench with rt/baselines (python -m rt.measure.baseline keep NAME renews)

@@ -15,7 +15,7 @@ _INTRODUCTION = """\
 
 Every table and figure of five works on secured meshes, measured again with this project: the
 work's own values beside ours. `make papers` draws this page from the kept results in seconds,
-without root. `QUICK=1 make papers` measures anew with few samples, at most three minutes for each
+without root. `QUICK=1 make papers` measures again with few samples, at most three minutes for each
 result, as root, and writes build/papers.
 
 **How to read it.** The works' values are those that their texts state. Where a chart's numbers are

@@ -52,6 +52,23 @@ def test_an_examples_values_are_what_the_roles_and_meshsec_take(inventory: str, 
     assert set(re.findall(r"^(\S+) +: ok=", done.stdout, re.MULTILINE)) == set(NODES[inventory].split(",")), done.stdout
 
 
+@pytest.mark.parametrize("given", ["5a" * 31, "5a" * 33, "5g" * 32, " " + "5a" * 32])
+def test_a_second_secret_that_is_none_is_refused_before_anything_is_changed_and_not_shown(
+    given: str, tmp_path: Path
+) -> None:
+    checked = {"ansible.builtin.import_role": {"name": "meshsec", "tasks_from": "preflight"}}
+    extra = "-vvv", "-e", json.dumps({"meshsec_second_secret": given})
+    done = _play(tmp_path, "three-pis", [checked], "--limit", "hut", *extra)
+    assert done.returncode == 2, done.stdout
+    assert "meshsec_second_secret of hut" in done.stdout
+    assert "meshsec secret new" in done.stdout
+    assert given not in done.stdout
+
+
+def test_a_second_secret_is_taken(tmp_path: Path) -> None:
+    _written(tmp_path, "three-pis", "hut", extra=["-e", json.dumps({"meshsec_second_secret": "5A" * 32})])
+
+
 def test_an_upgrade_watches_each_unit_that_the_packages_restart() -> None:
     health = (_COLLECTION / "roles/upgrade/files/health.py").read_text(encoding="utf-8")
     watched = re.findall(r'"([a-z0-9-]+)"', health.partition("UNITS = (")[2].partition(")")[0])

@@ -52,7 +52,7 @@ def set_(app: App, file: Path) -> None:
 @json_option
 @click.pass_obj
 def show(app: App, as_json: bool) -> None:
-    """Print what tells this node's second secret from another one, and not the secret itself."""
+    """Print the mark by which two nodes compare their second secrets, and not the secret itself."""
     found = second_secret_store.find(_path(app))
     if as_json:
         print_json({"schema": SCHEMA, "mark": _shown(found) if found else None})
@@ -63,7 +63,7 @@ def show(app: App, as_json: bool) -> None:
 @secret.command
 @click.pass_obj
 def remove(app: App) -> None:
-    """Remove the second secret from this node. Peers whose level asks for it then get no new SA."""
+    """Remove the second secret from this node. Peers whose level asks for it lose their SA after half a minute."""
     was_there = second_secret_store.remove(_path(app))
     click.echo("removed" if was_there else "this node has no second secret")
 

@@ -155,7 +155,7 @@ def _print_node(view: Mapping[str, Any]) -> None:
 
 
 def _print_levels(levels: Mapping[str, Any]) -> None:
-    threat = f"high ({levels['threat']})" if levels["threat"] else "normal"
+    threat = levels["threat"] + (f" ({levels['why']})" if levels["why"] else "")
     print_prose(f"Levels of authentication, never below {levels['floor']}; threat: {threat}")
     for one in levels["levels"]:
         took = f"{one['recent_ms']:.1f} ms, {one['samples']} set-ups" if one["samples"] else "no set-up yet"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from meshsec.adapters.files import second_secret_store
+from meshsec import files
+from meshsec.adapters.files import second_secret_store, threat_store
 from meshsec.adapters.ike import vici_transport
 from meshsec.core.ike import drift
 from meshsec.core.ike.drift import Configured, Wanted
@@ -198,3 +199,30 @@ def test_the_derivation_never_changes() -> None:
         == "457c1ecb9efb1e7ddee83b22e06c64cf4a51d3e0a6f1c2480c9cbdd37709a432"
     )
     assert second_secret.identity(second_secret.mark(ONE), *keys) == "meshsec-4b448434cd9a8e47"
+
+
+def test_what_is_removed_is_durably_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    secret, threat = tmp_path / second_secret_store.NAME, tmp_path / "threat"
+    second_secret_store.save(secret, ONE)
+    threat_store.save(threat, high=True)
+    monkeypatch.setattr(files, "sync_directory", synced.append)
+    assert second_secret_store.remove(secret)
+    assert synced == [tmp_path]
+    threat_store.save(threat, high=False)
+    assert synced == [tmp_path, tmp_path]
+    assert list(tmp_path.iterdir()) == []
+    assert not second_secret_store.remove(secret)
+    threat_store.save(threat, high=False)
+    assert synced == [tmp_path, tmp_path], "there was nothing to remove"
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_command(tmp_path: Path) -> None:
+    absent, strange = tmp_path / "absent", tmp_path / "strange"
+    with pytest.raises(FileError, match=r"absent: No such file or directory; `meshsec secret set`"):
+        second_secret_store.load(absent)
+    strange.mkdir(0o700)
+    with pytest.raises(FileError, match=r"strange: .*; `meshsec secret set`"):
+        second_secret_store.load(strange)
+    with pytest.raises(FileError, match=r"strange: .*; `meshsec threat normal`"):
+        threat_store.is_high(strange)

@@ -9,7 +9,7 @@ from core.world import Driver, card, ike_sa, peer, route
 from meshsec.core.channels.actions import Action, Initiate, LoadConnection, Terminate, UnloadConnection
 from meshsec.core.channels.events import ActionDone, PeerSet, RouteSet, SasObserved, SurroundingsSet
 from meshsec.core.channels.level import GRACE, SETTLED, Surroundings
-from meshsec.core.explain import views
+from meshsec.core.explain import levels_view, views
 from meshsec.core.policy.levels import YIELD_FIRST, Area
 from meshsec.core.policy.policy import Policy, decode_policy
 from meshsec.core.positions.positions import Position, distance
@@ -163,6 +163,87 @@ def test_a_level_that_the_pair_cannot_have_leaves_no_configuration_in_the_ike_da
     assert level_of(driver)["refused"] is None
 
 
+UNABLE = Surroundings("the operator says so")
+"""The threat is high, and this node has no second secret."""
+
+
+def test_a_pair_that_cannot_have_the_level_keeps_its_sa_for_the_grace_and_has_none_afterwards() -> None:
+    driver, _ = begun(policy(), Surroundings(), PLAIN)
+    actions = driver.tell(SurroundingsSet(UNABLE))
+    assert actions == [], "neither is the SA closed nor its connection removed"
+    assert driver.state(5) == "protected"
+    assert levels_view.unable(driver.engine.known) == [
+        {"peer": "n5", "ends": True, "why": str(level_of(driver)["refused"])}
+    ]
+    (problem,) = levels_view.problems(driver.engine.known)
+    assert problem.startswith("the SA with n5 ends within 30 s: this node has no second secret; `meshsec secret set`")
+    said = views.explain(driver.engine, driver.now, "n5")["sentences"]
+    assert any(one.startswith("The present SA is closed in 30 s") for one in said)
+    assert driver.advance(GRACE - 1) == [], "there is no successor to negotiate"
+    assert driver.state(5) == "protected"
+    actions = driver.advance(2)
+    assert of(UnloadConnection, actions)
+    assert [one.unique_id for one in of(Terminate, actions)] == ["1"]
+    assert of(Initiate, actions) == []
+    assert driver.state(5) != "protected"
+    driver.succeed(*actions)
+    driver.tell(SasObserved("n5", ()))
+    assert loaded(driver) is None
+    assert driver.advance(GRACE) == []
+    (problem,) = levels_view.problems(driver.engine.known)
+    assert problem.startswith("no SA with n5: ")
+
+
+def test_an_sa_that_ends_during_the_grace_has_no_other_in_its_place() -> None:
+    driver, _ = begun(policy(), Surroundings(), PLAIN)
+    driver.tell(SurroundingsSet(UNABLE))
+    driver.advance(5)
+    actions = driver.tell(SasObserved("n5", ()))
+    assert of(UnloadConnection, actions)
+    assert of(Initiate, [*actions, *driver.advance(GRACE)]) == []
+
+
+def test_an_sa_in_place_of_the_one_in_grace_does_not_lengthen_it() -> None:
+    driver, _ = begun(policy(), Surroundings(), PLAIN)
+    driver.tell(SurroundingsSet(UNABLE))
+    driver.advance(20)
+    later = replace(PLAIN, unique_id="7", spi_initiator="i7", spi_responder="r7")
+    driver.succeed(*driver.tell(SasObserved("n5", (PLAIN, later))))
+    driver.succeed(*driver.tell(SasObserved("n5", (later,))))
+    assert driver.state(5) == "protected"
+    assert [one.unique_id for one in of(Terminate, driver.advance(11))] == ["7"]
+
+
+@pytest.mark.parametrize("back", [Surroundings(), CALM, ALARM], ids=["calm", "calm-with-secret", "secret"])
+def test_a_level_that_the_pair_can_have_again_in_time_ends_the_grace(back: Surroundings) -> None:
+    driver, _ = begun(policy(), Surroundings(), PLAIN)
+    driver.tell(SurroundingsSet(UNABLE))
+    driver.advance(5)
+    actions = driver.succeed(*driver.tell(SurroundingsSet(back)))
+    assert level_of(driver)["refused"] is None
+    assert of(Terminate, actions) == []
+    actions += driver.advance(1)
+    assert bool(of(Initiate, actions)) is (back is ALARM), "with the secret the rise begins"
+    assert driver.state(5) == "protected"
+
+
+def test_an_sa_below_the_floor_has_no_grace() -> None:
+    driver, _ = begun(policy(level_floor="secret"), CALM, MIXED)
+    assert driver.state(5) == "protected"
+    below = replace(MIXED, second_secret=False)
+    actions = driver.tell(SurroundingsSet(UNABLE), SasObserved("n5", (below,)))
+    assert of(UnloadConnection, actions)
+    assert of(Terminate, actions)
+    assert driver.state(5) != "protected"
+
+
+def test_a_second_secret_that_is_removed_ends_the_sas_that_need_it_after_the_grace() -> None:
+    driver, _ = begun(policy(level_floor="secret"), CALM, MIXED)
+    assert driver.tell(SurroundingsSet(Surroundings())) == []
+    assert driver.advance(GRACE - 1) == []
+    assert [one.unique_id for one in of(Terminate, driver.advance(2))] == ["2"]
+
+
 def test_a_peer_whose_fleet_signs_no_more_is_closed_where_its_level_asks_for_the_fleet() -> None:
     driver = Driver(1, decode_policy({"levels": LEVELS[1:], "level_floor": "fleet"}))
     driver.ready(5)
@@ -308,3 +389,12 @@ def test_a_node_on_the_edge_of_a_circle_is_in_it_and_exact_enough_is_known() -> 
     error = abs(edge - area.radius)
     assert Surroundings(position=place._replace(accuracy=error)).is_inside(area) is True
     assert Surroundings(position=place._replace(accuracy=error + 1)).is_inside(area) is None
+
+
+def test_status_says_how_high_the_threat_is_and_why() -> None:
+    driver, _ = begun(policy())
+    shown = views.status(driver.engine, driver.now)["levels"]
+    assert (shown["threat"], shown["why"]) == ("normal", None)
+    driver.tell(SurroundingsSet(ALARM))
+    shown = views.status(driver.engine, driver.now)["levels"]
+    assert (shown["threat"], shown["why"]) == ("high", "the operator says so")

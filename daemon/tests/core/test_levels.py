@@ -36,6 +36,7 @@ LEVELS: list[dict[str, object]] = [
     {"name": "below"},
 ]
 CIRCLE = {"latitude": 47.0, "longitude": 8.0, "radius": 1000.0}
+ELSEWHERE = {"latitude": 46.0, "longitude": 7.0, "radius": 500.0}
 RULES: list[dict[str, object]] = [
     {"level": "strong", "threat": True},
     {"level": "fleet", "fleets": ["alpha"]},
@@ -202,8 +203,16 @@ def test_what_a_policy_says_of_levels_is_told_in_sentences() -> None:
     assert lines[3].endswith("(the floor)")
     assert "  strong if the threat is high" in lines
     assert "  secret if this node is outside 1000 m around 47, 8" in lines
+    assert "  strong if the fleet alpha has signed the card and set-ups with the peer are in time" in lines
     assert any("second secret" in line for line in lines)
     assert levels_view.policy_lines(Policy()) == []
+
+
+@pytest.mark.parametrize(("place", "joint"), [("inside", "in {} or {}"), ("outside", "outside {} and {}")])
+def test_one_circle_is_enough_to_be_inside_and_all_of_them_count_outside(place: str, joint: str) -> None:
+    lines = levels_view.policy_lines(policy(level_rules=[{"level": "strong", place: [CIRCLE, ELSEWHERE]}]))
+    circles = "1000 m around 47, 8", "500 m around 46, 7"
+    assert f"  strong if this node is {joint.format(*circles)}" in lines
 
 
 def test_what_no_level_allows_is_no_suite_at_all() -> None:

@@ -165,6 +165,43 @@ def test_a_peer_that_cannot_follow_a_rise_loses_its_sa_after_the_grace_and_not_b
         a.wait_protected(b, 120)
 
 
+def test_a_node_without_the_second_secret_keeps_its_sas_for_the_grace_and_names_them_with_the_command() -> None:
+    with Lab("levels-lacking", line(names(2)), Options(ipv4=True)) as lab:
+        started(lab, {"a": AT_THREAT, "b": AT_THREAT}, {})
+        a, b = lab["a"], lab["b"]
+        before = a.wait_protected(b, 120).unique_id
+        with captured(lab, "levels") as captures, flow(a, b) as running:
+            wait_arrivals(running)
+            said = a.meshsec("threat", "high").stdout
+            began = time.monotonic()
+            assert "lose their SA within half a minute: b" in said
+            assert "meshsec secret set" in said
+            wait_arrivals(running, 50)
+            ended = lambda: a.control.peer("b")["state"] != "protected"  # noqa: E731
+            a.wait_for("the SA is given up", ended, 2 * GRACE)
+            assert time.monotonic() - began >= GRACE - 3
+        assert_nothing_clear(captures)
+        assert "no SA with b" in a.meshsec("status").stdout
+        a.meshsec("threat", "normal")
+        assert a.wait_protected(b, 120).unique_id != before
+
+
+def test_a_second_secret_given_in_time_keeps_user_data_flowing() -> None:
+    with Lab("levels-in-time", line(names(2)), Options(ipv4=True)) as lab:
+        started(lab, {"a": AT_THREAT, "b": AT_THREAT}, {"b": SECRET})
+        a, b = lab["a"], lab["b"]
+        a.wait_protected(b, 120)
+        with flow(a, b) as running:
+            wait_arrivals(running)
+            a.meshsec("threat", "high")
+            give(a, SECRET)
+            a.wait_for("b at the level strong", lambda: level(a, b) == ("strong", "strong"), 60)
+            wait_arrivals(running, 50)
+            result = running.end()
+        assert result.lost <= 2, result
+        assert result.longest_gap < 1.0, result
+
+
 SUITES = [
     {"name": "p384", "ike": "aes256gcm16-prfsha384-ecp384", "esp": "aes256gcm16-ecp384"},
     {"name": "x25519", "ike": "aes256gcm16-prfsha256-x25519", "esp": "aes256gcm16-x25519"},

@@ -22,11 +22,15 @@ def find(path: Path) -> bytes | None:
 def load(path: Path) -> bytes:
     """Return the second secret. Raises FileError, also if others may read the file."""
     try:
-        if path.stat().st_mode & 0o077:
-            raise FileError(f"{path}: others may read it (`chmod 600 {path}`); it may be known, so a new one is better")
-        return second_secret.decode(files.read(path, _LIMIT))
+        mode = path.stat().st_mode
     except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+        raise FileError(f"{path}: {error.strerror}; {_FIX}") from error
+    if mode & 0o077:
+        raise FileError(f"{path}: others may read it (`chmod 600 {path}`); it may be known, so a new one is better")
+    try:
+        return second_secret.decode(files.read(path, _LIMIT))
+    except FileError as error:
+        raise FileError(f"{error}; {_FIX}") from error
     except SecondSecretError as error:
         raise FileError(f"{path}: {error}; {_FIX}") from error
 
@@ -37,11 +41,8 @@ def save(path: Path, secret: bytes) -> None:
 
 
 def remove(path: Path) -> bool:
-    """Remove the second secret; return whether there was one. Raises FileError."""
-    try:
-        path.unlink()
-    except FileNotFoundError:
+    """Remove the second secret durably; return whether there was one. Raises FileError."""
+    if not files.exists(path):
         return False
-    except OSError as error:
-        raise FileError(f"{path}: {error.strerror}") from error
+    files.remove(path)
     return True

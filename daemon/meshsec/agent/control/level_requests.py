@@ -6,6 +6,7 @@ from typing import Any
 from meshsec.adapters.sockets.control import ControlError
 from meshsec.agent.control.params import Method, Params
 from meshsec.agent.control.sides import Sides
+from meshsec.core.explain import levels_view
 from meshsec.files import FileError
 
 _ALLOWED = ("high", "normal")
@@ -25,13 +26,12 @@ class LevelMethods:
             threat = params.get("threat")
             if threat not in _ALLOWED:
                 raise ControlError("bad_params", f"threat: {threat!r} is not allowed; allowed: {', '.join(_ALLOWED)}")
-            if not any(rule.threat for rule in known.policy.level_rules):
+            if threat == "high" and not any(rule.threat for rule in known.policy.level_rules):
                 why = "no rule in force asks about the threat; docs/guide/policies.md shows [[policy.level_rules]]"
                 raise ControlError("refused", why)
             try:
                 await self._sides.levels.say(high=threat == "high")
             except FileError as error:
                 raise ControlError("failed", str(error)) from error
-        return {"schema": "meshsec-threat-1", "threat": "high" if known.around.threat else "normal"} | {
-            "why": known.around.threat or None
-        }
+        unable = levels_view.unable(known)
+        return {"schema": "meshsec-threat-1", **levels_view.threat(known), "unable": unable}

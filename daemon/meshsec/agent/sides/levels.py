@@ -7,7 +7,7 @@ SAs with peers that cannot follow. What cannot be read counts as the circumstanc
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,8 +51,8 @@ class LevelsSide:
         self._known, self._uses = known, uses
         self._said: tuple[object, ...] = ()
         """What the engine knows."""
-        self.problem = ""
-        """Why a file cannot be read; empty if each can."""
+        self._problems: Mapping[str, str] = {}
+        """Why files cannot be read, with the command that fixes each."""
 
     async def load(self) -> SurroundingsSet:
         """Return the event for the engine, which must come before the peers."""
@@ -79,33 +79,38 @@ class LevelsSide:
         _log.info("threat: %s", "high" if high else "normal")
         await self.follow()
 
+    @property
+    def problem(self) -> str:
+        """Why a file cannot be read; empty if each can."""
+        return "; ".join(self._problems)
+
     def checks(self) -> list[Check]:
         """Return doctor's findings."""
-        return levels_view.checks(self._known, self.problem)
+        return levels_view.checks(self._known, self._problems)
 
     async def _look(self) -> Surroundings:
         if not self._known.policy.levels:
             return Surroundings()
-        by_operator, mark, problem = await asyncio.to_thread(self._files)
-        if problem and problem != self.problem:
+        by_operator, mark, problems = await asyncio.to_thread(self._files)
+        for problem in problems.keys() - self._problems.keys():
             _log.warning("levels of authentication: %s", problem)
-        self.problem = problem
+        self._problems = problems
         return Surroundings(by_operator or self._copied(), self._uses.position(POSITION_AGE), mark)
 
-    def _files(self) -> tuple[str, bytes, str]:
+    def _files(self) -> tuple[str, bytes, Mapping[str, str]]:
         """Return why the threat is high, the mark of the second secret, and what is wrong with the two files."""
-        threat, mark, problems = "", b"", []
+        threat, mark, problems = "", b"", {}
         try:
             threat = BY_OPERATOR if threat_store.is_high(self._threat) else ""
         except FileError as error:
             threat = "what the operator says cannot be read"
-            problems.append(str(error))
+            problems[str(error)] = "meshsec threat normal"
         try:
             secret = second_secret_store.find(self._secret)
             mark = second_secret.mark(secret) if secret else b""
         except FileError as error:
-            problems.append(str(error))
-        return threat, mark, "; ".join(problems)
+            problems[str(error)] = "meshsec secret set FILE"
+        return threat, mark, problems
 
     def _copied(self) -> str:
         cards = [(channel.title, channel.card) for channel in self._known.channels()]

@@ -45,7 +45,7 @@ class Attempt:
     measured: int = 0
     """The last of them whose time the choice of a suite knows."""
     phases: Phases | None = None
-    """Those of the last set-up; None while an attempt of this node has not been timed yet."""
+    """Phases of the last set-up; None while an attempt of this node has not been timed yet."""
     route_to_protected: float | None = None
     """Seconds from ``wanted_at`` to the SA; None when the SA was adopted."""
     last_failure: Failure | None = None

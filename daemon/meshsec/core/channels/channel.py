@@ -12,7 +12,7 @@ from meshsec.core.channels.desired import DesiredPeer, Wish
 from meshsec.core.channels.handover import Handover
 from meshsec.core.channels.hold import Hold
 from meshsec.core.channels.level import PeerLevel
-from meshsec.core.channels.lifecycle import State, Trigger, transition
+from meshsec.core.channels.lifecycle import WITH_SA, State, Trigger, transition
 from meshsec.core.channels.one_way_watch import Quiet
 from meshsec.core.channels.reconcile import ObservedPeer, keeper, live, missing
 from meshsec.core.channels.sas import Sas
@@ -107,6 +107,10 @@ class Channel:
         wanted = self.desired()
         return keeper(wanted, self.observed()) if wanted else None
 
+    def carrying_sa(self) -> IkeSa | None:
+        """Return the IKE_SA that counts, if all that is wanted goes through it; None: nothing is protected now."""
+        return self.ike_sa() if self.state in WITH_SA else None
+
     def established(self) -> Established:
         """Return how much of what is wanted is established."""
         wanted = self.desired() if self.sas.listed else None
@@ -139,4 +143,6 @@ class Channel:
 
     def is_rising(self) -> bool:
         """Return whether a successor at a stronger level is wanted for the SA that carries."""
-        return self.level.rise_by is not None and self.state is State.PROTECTED and self._wish() is Wish.OPEN
+        if self.level.rise_by is None or self.level.refused:
+            return False
+        return self.state is State.PROTECTED and self._wish() is Wish.OPEN

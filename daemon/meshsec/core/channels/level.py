@@ -2,7 +2,8 @@
 
 Theory of operation. ``leveled`` narrows the connection to what the chosen level allows, or returns none if the pair
 lacks something that no negotiation brings. An established SA below the chosen level stays while its successor is
-negotiated, for ``GRACE`` seconds at most; one below the floor is closed at once. An SA above the chosen level stays.
+negotiated, for ``GRACE`` seconds at most, also if the pair cannot have the level; one below the floor is closed at
+once. An SA above the chosen level stays.
 """
 
 from dataclasses import dataclass, field, replace
@@ -59,9 +60,9 @@ class PeerLevel:
     choice: Choice | None = None
     """None: the policy has no levels."""
     refused: str = ""
-    """Why there is no SA with the peer: it or this node lacks something that the level asks for."""
+    """Why the pair cannot have the level: it or this node lacks something. No SA is set up then."""
     rise_by: float | None = None
-    """Time at which the SA is closed that is below the chosen level; None: there is none such."""
+    """Time at which the SA is closed that is below the chosen level, or refused; None: there is none such."""
     began_at: str = ""
     """The level for which this node's last attempt was made."""
     due: float | None = None

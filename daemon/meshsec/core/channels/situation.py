@@ -9,7 +9,7 @@ from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import connection_spec
 from meshsec.core.channels.fail_closed import FailClosed
 from meshsec.core.channels.in_flight import ActionsInFlight
-from meshsec.core.channels.level import Surroundings, circumstances, leveled
+from meshsec.core.channels.level import Surroundings, circumstances, is_below_floor, leveled
 from meshsec.core.channels.overlay import Overlay
 from meshsec.core.networks.networks import selectors
 from meshsec.core.policy.levels import LevelTimes
@@ -95,13 +95,17 @@ class Situation:
     def specified(self, channel: Channel, card: Card) -> ConnectionSpec | None:
         """Return the configuration of the IKE daemon for the peer with this card, at the level that is chosen now.
 
-        None if the pair lacks what the level asks for: no SA then.
+        If the pair lacks what the level asks for, there is no configuration. An SA that carries and is not below the
+        floor keeps its own meanwhile, until level_events.py closes it.
         """
         node, policy = channel.own or self.node, self.suites.policy()
         pairs = selectors(self.networks, channel.title, card)
         spec = connection_spec(node, Peer(channel.name, card), self.backend, policy, pairs)
         asked = circumstances(self.around, channel.level, peer_name(channel.title), channel.fleet, self.now)
-        return leveled(policy, channel.level, asked, self.around.mark, spec)
+        found = leveled(policy, channel.level, asked, self.around.mark, spec)
+        if channel.level.refused and (sa := channel.carrying_sa()) and not is_below_floor(policy, sa, channel.fleet):
+            return channel.connection
+        return found
 
     def mark(self, name: str) -> None:
         """Have the channel settled with the next ``poll_*``."""

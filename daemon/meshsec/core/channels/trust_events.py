@@ -67,7 +67,7 @@ def rules_observed(known: Situation, event: RulesObserved) -> None:
 def _specify(known: Situation, channel: Channel, card: Card) -> None:
     """Take the networks in traffic selectors, which a next key has only when it has become the present one."""
     connection = known.specified(channel, card)
-    if connection != channel.connection:
+    if connection != channel.connection or channel.level.refused:
         channel.connection = connection
         known.mark(channel.name)
 

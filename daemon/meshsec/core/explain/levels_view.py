@@ -1,5 +1,6 @@
 """What people are shown of levels of authentication (ADR 0091)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from meshsec.core.channels import level
@@ -34,12 +35,17 @@ def policy_lines(policy: Policy) -> list[str]:
     ]
 
 
+def threat(known: Situation) -> dict[str, Any]:
+    """Return how high the threat is, and why it is high."""
+    return {"threat": "high" if known.around.threat else "normal", "why": known.around.threat or None}
+
+
 def node(known: Situation) -> dict[str, Any] | None:
     """Return the levels, with the times of this node's set-ups; None without levels."""
     if not known.policy.levels:
         return None
     return {
-        "threat": known.around.threat or None,
+        **threat(known),
         "position_known": known.around.position is not None,
         "second_secret": bool(known.around.mark),
         "floor": known.policy.levels[-1].name,
@@ -77,9 +83,14 @@ def sentences(known: Situation, channel: Channel, now: float) -> list[str]:
     name, floor = choice.level.name, known.policy.levels[-1].name
     found = [f"Its level of authentication is {name}, never one below {floor}: {choice.why}."]
     found += [f"That asks for: {asks(choice.level)}."]
-    if channel.level.refused:
+    if channel.level.refused and channel.level.rise_by is not None:
+        found.append(
+            f"The present SA is closed in {_left(channel, now)} s, because the pair cannot have that level: "
+            f"{channel.level.refused}."
+        )
+    elif channel.level.refused:
         found.append(f"There is no SA, because the pair cannot have that level: {channel.level.refused}.")
-    if channel.level.rise_by is not None:
+    elif channel.level.rise_by is not None:
         found.append(
             f"The present SA is below it: it is closed when its successor is established, in {_left(channel, now)} s "
             "at the latest."
@@ -95,20 +106,29 @@ def _left(channel: Channel, now: float) -> int:
 
 def problems(known: Situation) -> list[str]:
     """Return what status says of peers that cannot have their level."""
-    return [f"no SA with {one.title}: {one.level.refused}" for one in known.channels() if one.level.refused]
+    return [f"{_outcome(one['peer'], ends=one['ends'])}: {one['why']}" for one in unable(known)]
 
 
-def checks(known: Situation, problem: str) -> list[Check]:
-    """Return doctor's findings. ``problem``: why the second secret or the operator's choice cannot be read."""
-    found = [Check("levels of authentication", Grade.WARN, problem, "see the file that is named")] if problem else []
+def unable(known: Situation) -> list[dict[str, Any]]:
+    """Return the peers that cannot have their level: whether their SA still carries and ends, and what they lack."""
+    refused = sorted((one for one in known.channels() if one.level.refused), key=lambda one: one.title)
+    return [{"peer": one.title, "ends": one.carrying_sa() is not None, "why": one.level.refused} for one in refused]
+
+
+def _outcome(peers: str, *, ends: bool) -> str:
+    return f"the SA with {peers} ends within {level.GRACE:g} s" if ends else f"no SA with {peers}"
+
+
+def checks(known: Situation, problems: Mapping[str, str]) -> list[Check]:
+    """Return doctor's findings. ``problems``: why files cannot be read, with the command that fixes each."""
+    found = [Check("levels of authentication", Grade.WARN, problem, fix) for problem, fix in problems.items()]
     found += _nobody(known)
-    refused: dict[str, list[str]] = {}
-    for channel in known.channels():
-        if channel.level.refused:
-            refused.setdefault(channel.level.refused, []).append(channel.title)
-    for why, names in refused.items():
+    refused: dict[tuple[str, bool], list[str]] = {}
+    for one in unable(known):
+        refused.setdefault((one["why"], one["ends"]), []).append(one["peer"])
+    for (why, ends), names in refused.items():
         lacks, _, fix = why.partition("; ")
-        told = f"no SA with {', '.join(sorted(names))}, because their level asks for more: {lacks}"
+        told = f"{_outcome(', '.join(names), ends=ends)}, because their level asks for more: {lacks}"
         found.append(Check("levels of authentication", Grade.FAIL, told, fix))
     return found
 

@@ -181,7 +181,7 @@ def choose(levels: Sequence[Level], rules: Iterable[LevelRule], now: Circumstanc
 
 def conditions(rule: LevelRule) -> str:
     """Return the conditions of a rule in words; empty if it has none."""
-    nowhere = Circumstances("", "", is_inside=lambda _: None, late={rule.level: "unless they were late"})
+    nowhere = Circumstances("", "", is_inside=lambda _: None, late={rule.level: ""})
     met, unmet = _judge(rule, nowhere)
     places = [one.removeprefix("it is not known whether ") for one in met]
     return " and ".join([*places, *unmet])
@@ -207,14 +207,15 @@ def _judge(rule: LevelRule, now: Circumstances) -> tuple[list[str], list[str]]:
             take(*_place(areas, [now.is_inside(area) for area in areas], inside=inside))
     if rule.while_in_time:
         late = now.late.get(rule.level)
-        take(late is None, "set-ups at this level are in time", f"set-ups are in time again ({late})")
+        wish = f"set-ups are in time again ({late})" if late else "set-ups with the peer are in time"
+        take(late is None, "set-ups at this level are in time", wish)
     return met, unmet
 
 
 def _place(areas: Sequence[Area], found: Sequence[bool | None], *, inside: bool) -> tuple[bool, str, str]:
     """Judge a condition of place: what is not known counts as met, because that raises the level."""
     where = "in" if inside else "outside"
-    words = f"this node is {where} {' and '.join(map(str, areas))}"
+    words = f"this node is {where} {(' or ' if inside else ' and ').join(map(str, areas))}"
     if inside:
         holds, known = any(one is not False for one in found), any(found)
     else:

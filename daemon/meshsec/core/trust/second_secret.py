@@ -39,7 +39,7 @@ def decode(text: str) -> bytes:
 
 
 def mark(secret: bytes) -> bytes:
-    """Return what tells one second secret from another without telling it (32 octets)."""
+    """Return the mark by which two nodes compare their second secrets without showing them (32 bytes)."""
     return sha256(_MARK + secret).digest()
 
 
