@@ -128,11 +128,11 @@ test: lint licences lint-ansible build ## all proofs: lint, licences, `emulated`
 	$(MAKE) --jobs=2 --output-sync=target machines emulated
 	$(MAKE) scenarios
 
-machines: ## proofs on booted machines: nodes
-	$(MAKE) --jobs=1 nodes
+machines: ## proofs on booted machines: nodes, packages
+	$(MAKE) --jobs=1 nodes packages
 
-emulated: ## proofs beside those: guest-claims, unit, packages, kernel-merge
-	$(MAKE) --jobs=1 guest-claims unit packages kernel-merge
+emulated: ## proofs beside those: guest-claims, unit, kernel-merge
+	$(MAKE) --jobs=1 guest-claims unit kernel-merge
 
 licences: $(STAMPS)/licences ## check the licences and sources of the Rust dependencies
 

@@ -40,6 +40,11 @@ def _files() -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_is_on_one_line(page: Path) -> None:
+    assert not re.findall(r"\]\([^)\n]*\n[^)\n]*\)", page.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_links_to_pages_that_are_there(page: Path) -> None:
     gone = [found for found in _LINK.findall(page.read_text()) if any(found) and not _leads_somewhere(page, *found)]
     assert not gone
