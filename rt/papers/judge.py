@@ -37,7 +37,7 @@ def sayable(entry: Entry, results: Results) -> bool:
 
 
 def failed(entry: Entry, results: Results) -> Iterator[str]:
-    """Yield the claims that these results do not bear."""
+    """Yield the claims that these results do not support."""
     known = figures(entry, results)
     for claim in entry.claim:
         if claim.of in known and (not claim.over or claim.over in known):

@@ -13,9 +13,9 @@ COLUMNS = 100
 _INTRODUCTION = """\
 # The papers, redrawn
 
-Every table and figure of five works on secured meshes, measured again with this project: the
-work's own values beside ours. `make papers` draws this page from the kept results in seconds,
-without root. `QUICK=1 make papers` measures again with few samples, at most three minutes for each
+Every table and figure of five works on secured meshes: the work's own values beside ours, from kept
+results. {missing}`make papers` draws this page in seconds, without root; the first run in a
+checkout needs `make setup`. `QUICK=1 make papers` measures again with few samples, at most three minutes for each
 result, as root, and writes build/papers.
 
 **How to read it.** The works' values are those that their texts state. Where a chart's numbers are
@@ -31,7 +31,7 @@ text states. Axes start at 0 unless their label says logarithmic.
 machine that is named below each figure. Others may use its processors, too, so quotients say more
 than absolute values. The raw data hold every sample, the machine and the versions (`xz -dc` shows
 them). A test checks that this page is what the kept results give, that no caption of a work is
-missing, and that each claim behind a sentence holds for the kept figures; `python -m rt.papers
+missing, and that each claim behind a sentence holds for the kept figures; `.venv/bin/python -m rt.papers
 missing` lists what is left to do.
 """
 
@@ -40,7 +40,7 @@ def write(all_works: Mapping[str, Work], made: Mapping[str, Made], results: Resu
     """Write papers.md and papers/*.svg below a folder, remove other pictures there, and return the paths."""
     pictures = into / "papers"
     written = [into / "papers.md"]
-    parts = [_INTRODUCTION, *_contents(all_works, results)]
+    parts = [_introduction(all_works, results), *_contents(all_works, results)]
     for name, work in all_works.items():
         parts += _work(work)
         for entry in work.entry:
@@ -64,6 +64,14 @@ def state(entry: Entry, results: Results) -> str:
     if entry.results():
         return "measured"
     return "cannot be had here" if entry.cannot else "set-up compared"
+
+
+def _introduction(all_works: Mapping[str, Work], results: Results) -> str:
+    states = [state(entry, results) for work in all_works.values() for entry in work.entry]
+    absent = states.count("not measured yet")
+    missing_now = f"Of {len(states)} entries, {absent} are not measured yet, and say so. " if absent else ""
+    title, first, *others = _INTRODUCTION.replace("{missing}", missing_now).split("\n\n")
+    return "\n\n".join((title, fill(first, COLUMNS), *others))
 
 
 def _contents(all_works: Mapping[str, Work], results: Results) -> Iterator[str]:
@@ -109,7 +117,7 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
     if not absent and sayable(entry, results):
         yield _prose(f"**Here:** {sentence(entry, results)}")
     for claim in failed(entry, results):
-        yield _prose(f"These results do not bear that sentence: {claim}.")
+        yield _prose(f"These results do not support that sentence: {claim}.")
     for name in entry.results():
         if name not in absent:
             yield _prose(_origin(name, entry, made[name], results))

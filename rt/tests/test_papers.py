@@ -221,7 +221,7 @@ def test_a_claim_that_does_not_hold_is_named_on_the_page_and_in_the_list(results
         "more / calm is 9, allowed is at most 1",
     ]
     page.write({"w": WORK}, MADE, results, tmp_path / "out")
-    assert "do not bear that sentence" in (tmp_path / "out/papers.md").read_text(encoding="utf-8")
+    assert "do not support that sentence" in (tmp_path / "out/papers.md").read_text(encoding="utf-8")
 
 
 def test_the_page_has_both_sides_the_machine_and_the_command(results: Results, tmp_path: Path) -> None:
