@@ -31,8 +31,8 @@ text states. Axes start at 0 unless their label says logarithmic.
 machine that is named below each figure. Others may use its processors, too, so quotients say more
 than absolute values. The raw data hold every sample, the machine and the versions (`xz -dc` shows
 them). A test checks that this page is what the kept results give, that no caption of a work is
-missing, and that each claim behind a sentence holds for the kept figures; `.venv/bin/python -m rt.papers
-missing` lists what is left to do.
+missing, and that each claim behind a sentence holds for the kept figures. The command
+`.venv/bin/python -m rt.papers missing` lists what is left to do.
 """
 
 
@@ -67,6 +67,7 @@ def state(entry: Entry, results: Results) -> str:
 
 
 def _introduction(all_works: Mapping[str, Work], results: Results) -> str:
+    """Return the head of the page, which says how many entries are not measured yet."""
     states = [state(entry, results) for work in all_works.values() for entry in work.entry]
     absent = states.count("not measured yet")
     missing_now = f"Of {len(states)} entries, {absent} are not measured yet, and say so. " if absent else ""
