@@ -181,7 +181,7 @@ def test_a_node_without_the_second_secret_keeps_its_sas_for_the_grace_and_names_
             a.wait_for("the SA is given up", ended, 2 * GRACE)
             assert time.monotonic() - began >= GRACE - 3
         assert_nothing_clear(captures)
-        assert "no SA with b" in a.meshsec("status").stdout
+        assert "no SA with b" in a.meshsec("status", check=False).stdout
         a.meshsec("threat", "normal")
         assert a.wait_protected(b, 120).unique_id != before
 
