@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,9 @@ class Capture:
         self.lost = 0
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._stop_read, self._stop_write = os.pipe2(os.O_CLOEXEC)
+        pipes = (self._wake_read, self._wake_write, self._stop_read, self._stop_write)
+        # A test keeps its captures after they have stopped, and a run has hundreds.
+        self._release = weakref.finalize(self, _close, pipes)
         self._thread = threading.Thread(target=self._read, name=f"capture {namespace}", daemon=True)
         self._sockets: list[socket.socket] = []
 
@@ -90,8 +94,7 @@ class Capture:
     def close(self) -> None:
         """Stop and release everything."""
         self.stop()
-        for descriptor in (self._wake_read, self._wake_write, self._stop_read, self._stop_write):
-            os.close(descriptor)
+        self._release()
 
     def _read(self) -> None:
         link_types = [_LINKTYPE_RADIOTAP if _is_radio(s) else _LINKTYPE_ETHERNET for s in self._sockets]
@@ -128,6 +131,11 @@ class Capture:
             os.write(self._wake_write, b".")
         if kind is Kind.CLEAR and len(self.clear) < self._CLEAR_KEPT:
             self.clear.append(f"{name}: {frame[:96].hex()}")
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 class _PcapFiles:
