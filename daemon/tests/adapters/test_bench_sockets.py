@@ -74,7 +74,7 @@ def test_octets_that_are_no_message_are_refused(octets: bytes, said: str) -> Non
 
 def test_probes_come_back_and_are_timed() -> None:
     port = free_port()
-    with bench_probes.answering(HERE, HERE, port), bench_probes.probing(HERE, HERE, port) as trips:
+    with bench_probes.answering(HERE, HERE, port), bench_probes.probing((HERE, 0), (HERE, port)) as trips:
         time.sleep(0.5)
     assert trips.sent >= 5
     assert trips.lost == 0
@@ -82,7 +82,7 @@ def test_probes_come_back_and_are_timed() -> None:
 
 
 def test_probes_that_nobody_answers_are_lost() -> None:
-    with bench_probes.probing(HERE, HERE, free_port()) as trips:
+    with bench_probes.probing((HERE, 0), (HERE, free_port())) as trips:
         time.sleep(0.3)
     assert (trips.milliseconds, trips.lost) == ({}, 100.0)
 
@@ -99,14 +99,17 @@ def test_answers_that_were_not_asked_for_count_for_nothing() -> None:
 
         thread = threading.Thread(target=forge)
         thread.start()
-        with bench_probes.probing(HERE, HERE, forger.getsockname()[1]) as trips:
+        with bench_probes.probing((HERE, 0), (HERE, forger.getsockname()[1])) as trips:
             thread.join()
             time.sleep(0.2)
     assert trips.milliseconds == {}
 
 
 def test_strangers_are_not_answered() -> None:
-    with bench_probes.answering(HERE, "fc00::1", port := free_port()), bench_probes.probing(HERE, HERE, port) as trips:
+    with (
+        bench_probes.answering(HERE, "fc00::1", port := free_port()),
+        bench_probes.probing((HERE, 0), (HERE, port)) as trips,
+    ):
         time.sleep(0.3)
     assert trips.lost == 100.0
 

@@ -263,10 +263,17 @@ async def _greeted(other: str) -> list[tuple[IPv6Address, bytes]]:
 
 
 def begins(
-    uid: int, source: object, target: object, port: int, *, namespace: str | None = None, seconds: float = PATIENCE
+    uid: int,
+    source: object,
+    target: object,
+    port: int,
+    *,
+    source_port: int = 0,
+    namespace: str | None = None,
+    seconds: float = PATIENCE,
 ) -> bool:
     """Return whether an account's connection to a TCP port is answered in time."""
-    with within(namespace, lambda: _stream(uid, source, 0)) as opened:
+    with within(namespace, lambda: _stream(uid, source, source_port)) as opened:
         opened.settimeout(seconds)
         try:
             opened.connect((str(target), port))
@@ -287,6 +294,7 @@ def _stream(uid: int, address: object, port: int) -> socket.socket:
     os.seteuid(uid)
     opened = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     os.seteuid(0)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     opened.bind((str(address), port))
     return opened
 

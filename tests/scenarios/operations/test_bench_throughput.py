@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import IPv6
 
 from meshsec.cli.client import Client, DaemonError
-from meshsec.core.values.bench import CLEAR_PORT
+from meshsec.core.values.bench import CLEAR_PORT, FLOW_PORT, TALK_PORT
 from tests.lab.basics import programs
 from tests.lab.basics.waiting import wait_until
+from tests.lab.forge.raw import Forger, Way
 from tests.lab.lab import Lab
 from tests.lab.net import namespaces
 from tests.lab.net.topology import line, names
@@ -35,6 +38,8 @@ SHORT = ["--seconds", "1", "--rounds", "1", "--rate", "2"]
 PATIENCE = 60.0
 SILENCE = 0.5
 """Seconds to wait for a datagram that must not arrive."""
+OPEN_SECONDS = 5
+"""Seconds for which the flow is open in a test that first shows that it is."""
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +95,9 @@ def counted(relay: Node, a: Node, c: Node) -> Iterator[dict[str, int]]:
     """Count what the relay forwards between two nodes: IKE and ESP in UDP or ESP, the bench's port, and all else."""
     ends = f"{{ {a.announced}, {c.announced} }}"
     here = f"ip6 saddr {ends} ip6 daddr {ends}"
-    port = f"ip6 saddr {a.announced} ip6 daddr {c.announced} {{}} dport {CLEAR_PORT}"
-    back = f"ip6 saddr {c.announced} ip6 daddr {a.announced} {{}} sport {CLEAR_PORT}"
-    ways = [one.format(protocol) for one in (port, back) for protocol in ("tcp", "udp")]
+    both = f"udp sport {CLEAR_PORT} udp dport {CLEAR_PORT}"
+    there, back = (f"ip6 saddr {one.announced} ip6 daddr {other.announced}" for one, other in ((a, c), (c, a)))
+    ways = [f"{there} tcp dport {CLEAR_PORT}", f"{back} tcp sport {CLEAR_PORT}", f"{there} {both}", f"{back} {both}"]
     rules = [
         *(f'{one} counter name "bench" return' for one in ways),
         f'{here} udp dport {{ 500, 4500 }} counter name "sealed" return',
@@ -234,13 +239,13 @@ class Opened:
         for client, session in (self._begun[end] for end in ends):
             client.call("bench_plane", {"session": session, "plane": "plain", "seconds": seconds})
 
-    def passes(self, port: int = CLEAR_PORT, seconds: float = SILENCE) -> bool:
+    def passes(self, port: int = CLEAR_PORT, seconds: float = SILENCE, *, source_port: int = CLEAR_PORT) -> bool:
         """Return whether a datagram of a comes to c, and the relay could read it: IPsec takes it to the same address
         where ESP is the kernel's."""
         before = self._readable()
         with (
             udp_socket(self.c.namespace, self.c.announced, port) as heard,
-            udp_socket(self.a.namespace, self.a.announced) as sender,
+            udp_socket(self.a.namespace, self.a.announced, source_port) as sender,
         ):
             try:
                 sender.sendto(b"clear", (self.c.announced, port))
@@ -270,6 +275,7 @@ def test_both_ends_must_open_and_it_is_one_port_that_status_and_doctor_show(open
     opened.open(ends=(1,))
     assert opened.passes(seconds=PATIENCE)
     assert not opened.passes(CLEAR_PORT + 1)
+    assert not opened.passes(source_port=CLEAR_PORT + 1)
     for node, peer in ((a, c), (c, a)):
         shown = node.meshsec("status", check=False).stdout
         assert f"In the clear for a benchmark: port {CLEAR_PORT} between {node.announced} and {peer.announced}" in (
@@ -279,6 +285,32 @@ def test_both_ends_must_open_and_it_is_one_port_that_status_and_doctor_show(open
         (check,) = [one for one in checks if one["name"] == "benchmark"]
         assert check["level"] == "warn"
         schema("meshsec-status-1").validate(node.control.ask("status"))
+
+
+def test_what_the_relay_forges_reaches_no_service_of_the_node_that_measures(opened: Opened, lab: Lab) -> None:
+    a, c = opened.a, opened.c
+    opened.open()
+    assert opened.passes(seconds=PATIENCE)
+    with Forger(Way.between(lab.end_of("b", "a"), lab.end_of("a", "b"))) as forger:
+        for port, arrives in ((22, False), (CLEAR_PORT, True)):
+            with udp_socket(a.namespace, a.announced, port) as heard:
+                heard.settimeout(PATIENCE if arrives else SILENCE)
+                forger.send(IPv6(src=c.announced, dst=a.announced) / UDP(sport=CLEAR_PORT, dport=port) / b"forged")
+                assert _received(heard) == (b"forged" if arrives else b"")
+
+
+def _received(heard: socket.socket) -> bytes:
+    try:
+        return heard.recv(16)
+    except TimeoutError:
+        return b""
+
+
+def _listening(node: Node, address: str, port: int) -> socket.socket:
+    def opened() -> socket.socket:
+        return socket.create_server((address, port), family=socket.AF_INET6)
+
+    return namespaces.within(node.namespace, opened)
 
 
 def test_it_closes_with_the_command_of_either_end_however_that_ends(lab: Lab) -> None:
@@ -295,7 +327,8 @@ def test_it_closes_with_the_command_of_either_end_however_that_ends(lab: Lab) ->
 
 
 def test_it_closes_when_its_time_is_over(opened: Opened) -> None:
-    opened.open(1)
+    opened.open(OPEN_SECONDS)
+    assert opened.passes(seconds=PATIENCE)
     opened.c.wait_for("closed", lambda: opened.c.control.ask("status")["bench"]["open"] is None, PATIENCE)
     assert not opened.passes()
 
@@ -340,17 +373,25 @@ def test_another_command_cannot_take_over_a_benchmark(opened: Opened) -> None:
 
 
 def test_a_stranger_reaches_nothing_of_what_serves(lab: Lab) -> None:
-    b, c = lab["b"], lab["c"]
-    with serving(c, "a", "--plain"):
-        for address in (c.announced, c.address):
-            for port in (CLEAR_PORT, CLEAR_PORT + 1, CLEAR_PORT + 2):
+    """The command itself listens at one port until it is asked for a plane, so that others listen at the rest."""
+    a, b, c = lab["a"], lab["b"], lab["c"]
+    own = {c.announced, c.address}
+    with serving(c, "a", "--plain"), ExitStack() as listening:
+        for port in (CLEAR_PORT, FLOW_PORT):
+            for address in own:
+                listening.enter_context(_listening(c, address, port))
+        for port in (CLEAR_PORT, FLOW_PORT, TALK_PORT):
+            assert namespaces.within(a.namespace, partial(_connects, c.address, port, (a.address, 0), PATIENCE))
+            for address in own:
                 assert not namespaces.within(b.namespace, partial(_connects, address, port))
 
 
-def _connects(address: str, port: int) -> bool:
+def _connects(address: str, port: int, own: tuple[str, int] | None = None, seconds: float = SILENCE) -> bool:
     with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as opened:
-        opened.settimeout(SILENCE)
+        opened.settimeout(seconds)
         try:
+            if own is not None:
+                opened.bind(own)
             opened.connect((address, port))
         except OSError:
             return False

@@ -33,16 +33,18 @@ def render_open_policies(spec: RulesSpec) -> list[str]:
     """Return the same lines for the flow of a benchmark, which neither charon's policies nor the others may take.
 
     They outlive meshsecd and open nothing by themselves: the rules drop what has no mark of its own (``nft_bench``).
+    That is also what restricts the client's TCP port, which no policy can name in advance.
     """
     opening = spec.opening
     if spec.backend is not EspBackend.KERNEL or opening is None:
         return []
-    here, there = ("dport", "sport") if opening.serves else ("sport", "dport")
+    to_server, to_client, both = f"dport {CLEAR_PORT}", f"sport {CLEAR_PORT}", f"sport {CLEAR_PORT} dport {CLEAR_PORT}"
+    arriving, leaving = (to_server, to_client) if opening.serves else (to_client, to_server)
     own, peer = IPv6Network(opening.own), IPv6Network(opening.peer)
     return [
-        f"src {source} dst {target} proto {protocol} {port} {CLEAR_PORT} dir {direction}"
-        for protocol in ("tcp", "udp")
-        for direction, source, target, port in (("in", peer, own, here), ("out", own, peer, there))
+        f"src {source} dst {target} proto {protocol} {ports} dir {direction}"
+        for protocol, directions in (("tcp", (arriving, leaving)), ("udp", (both, both)))
+        for direction, source, target, ports in (("in", peer, own, directions[0]), ("out", own, peer, directions[1]))
     ]
 
 

@@ -42,11 +42,14 @@ def answering(own: str, peer: str, port: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def probing(own: str, peer: str, port: int) -> Iterator[Trips]:
-    """Send probes meanwhile; the figures are whole when it is over. Raises OSError."""
+def probing(own: tuple[str, int], peer: tuple[str, int]) -> Iterator[Trips]:
+    """Send probes meanwhile, from one address and port to another; the figures are whole when it is over.
+
+    Raises OSError.
+    """
     trips, mark = Trips(), time.monotonic_ns().to_bytes(8, "big")
-    with _opened(own, 0) as opened:
-        opened.connect((peer, port))
+    with _opened(*own) as opened:
+        opened.connect(peer)
         with _beside(lambda ended: _listen(opened, mark, trips, ended)):
             with _beside(lambda ended: _send(opened, mark, trips, ended)):
                 yield trips

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +51,7 @@ class Flows:
         if not self._use(plane, seconds, "probes"):
             return
         own, peer, port = self._ends(plane)
-        with bench_probes.probing(own, peer, port) as trips:
+        with _probing(own, peer, port) as trips:
             time.sleep(seconds)
         yield from _trips({"plane": plane, "beside": "nothing"}, trips)
 
@@ -61,7 +62,7 @@ class Flows:
         own, peer, port = self._ends(plane)
         key: Key = {"plane": plane, "direction": self._direction(reverse=reverse)}
         before = processors.look()
-        with bench_probes.probing(own, peer, port) as trips:
+        with _probing(own, peer, port) as trips:
             report = _measured(own, peer, port, seconds, ["--reverse"] if reverse else [])
         after = processors.look()
         yield from _read(lambda: iperf3.stream(report, key, reverse=reverse))
@@ -72,8 +73,10 @@ class Flows:
         """Measure what arrives of a fixed load of UDP."""
         if not self._use(plane, seconds, "flow"):
             return
+        own, peer, port = self._ends(plane)
         options = ["--udp", "--bitrate", f"{mbit:g}M", "--length", str(OCTETS), *(["--reverse"] if reverse else [])]
-        report = _measured(*self._ends(plane), seconds, options)
+        # The rules let UDP pass in the clear between two fixed ports (ADR 0084).
+        report = _measured(own, peer, port, seconds, [*options, "--cport", str(port)])
         key: Key = {"plane": plane, "direction": self._direction(reverse=reverse), "offered": mbit}
         yield from _read(lambda: iperf3.datagrams(report, key))
 
@@ -140,6 +143,16 @@ def connect(session: Mapping[str, str], peer: str, own_name: str) -> Talk:
         raise click.ClickException(
             f"{peer} does not serve: {error}; run this there, and try again: meshsec bench serve {own_name}"
         ) from error
+
+
+@contextmanager
+def _probing(own: str, peer: str, port: int) -> Iterator[bench_probes.Trips]:
+    """Send probes meanwhile, with the same port at both ends, as the rules want it. Raises ClickException."""
+    try:
+        with bench_probes.probing((own, port), (peer, port)) as trips:
+            yield trips
+    except OSError as error:
+        raise click.ClickException(f"probes from UDP port {port} of {own} to {peer}: {error.strerror}") from error
 
 
 def _measured(own: str, peer: str, port: int, seconds: int, options: list[str]) -> Any:

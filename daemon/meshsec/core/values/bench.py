@@ -5,7 +5,7 @@ from ipaddress import IPv6Address
 from typing import Final
 
 CLEAR_PORT: Final = 17185
-"""The port, of TCP and UDP, of the node that serves; the only one that is ever open in the clear."""
+"""The only port that is ever open in the clear: of the node that serves with TCP, and of both nodes with UDP."""
 FLOW_PORT: Final = 17186
 """The port of the measured flows inside IPsec or the overlay."""
 TALK_PORT: Final = 17187
@@ -20,4 +20,4 @@ class Opening:
     peer: IPv6Address
     """The addresses that the routers announce."""
     serves: bool
-    """The port is this node's; else it is the peer's."""
+    """The peer connects to this node; else this node connects to the peer."""
