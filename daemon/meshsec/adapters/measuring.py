@@ -58,13 +58,18 @@ def run(argv: Sequence[str], seconds: float, allowed: Collection[int] = (0,)) ->
 
 @contextmanager
 def beside(argv: Sequence[str]) -> Iterator[None]:
-    """Run a program meanwhile, and end it with all that it started. Raises MeasuringError if it ended by itself."""
+    """Run a program meanwhile, and end it with all that it started. Raises MeasuringError if it ended by itself.
+
+    It has a session of its own, so that its whole group can be ended. The kernel ends it when this process is killed.
+    """
+    quiet = subprocess.DEVNULL
     try:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+            ["setpriv", "--pdeathsig", "TERM", "--", *argv],
+            stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True,
+        )  # fmt: skip
     except OSError as error:
-        raise MeasuringError(f"{argv[0]}: {error.strerror}") from error
+        raise MeasuringError(f"setpriv: {error.strerror}") from error
     try:
         yield
         if process.poll() is not None:

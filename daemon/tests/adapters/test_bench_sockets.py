@@ -72,6 +72,35 @@ def test_octets_that_are_no_message_are_refused(octets: bytes, said: str) -> Non
             answers.hear(0.3)
 
 
+def test_a_peer_that_sends_a_byte_now_and_then_has_no_more_time_for_its_line() -> None:
+    with Listener(HERE, HERE, port := free_port()) as listener, socket.create_connection((HERE, port)) as sender:
+        ended = threading.Event()
+
+        def dribble() -> None:
+            while not ended.wait(0.1):
+                sender.sendall(b"x")
+
+        thread = threading.Thread(target=dribble)
+        thread.start()
+        began = time.monotonic()
+        try:
+            with accepted(listener) as answers, pytest.raises(TalkError, match="no whole line came within"):
+                answers.hear(0.5)
+            assert 0.4 < time.monotonic() - began < 5
+        finally:
+            ended.set()
+            thread.join()
+
+
+def test_two_messages_that_come_at_once_are_heard_one_after_the_other() -> None:
+    with Listener(HERE, HERE, port := free_port()) as listener, socket.create_connection((HERE, port)) as sender:
+        sender.sendall(b'{"do": 1}\n{"do": 2}\n{"do"')
+        with accepted(listener) as answers:
+            assert [answers.hear(5.0), answers.hear(5.0)] == [{"do": 1}, {"do": 2}]
+            sender.sendall(b": 3}\n")
+            assert answers.hear(5.0) == {"do": 3}
+
+
 def test_probes_come_back_and_are_timed() -> None:
     port = free_port()
     with bench_probes.answering(HERE, HERE, port), bench_probes.probing((HERE, 0), (HERE, port)) as trips:

@@ -1,15 +1,18 @@
 """``meshsec bench`` on this machine: real openssl and cyclictest, and what is kept when a run ends early."""
 
+import contextlib
 import csv
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree as ET
 
 import click
@@ -19,11 +22,19 @@ from click.testing import Result
 
 from meshsec.adapters import measuring
 from meshsec.adapters.measuring import MeasuringError
+from meshsec.adapters.sockets.bench_talk import Talk, TalkError
+from meshsec.cli.bench import command as group
 from meshsec.cli.bench import crypto as module
-from meshsec.cli.bench.kept import again
+from meshsec.cli.bench import flows
+from meshsec.cli.bench.kept import Place, again
+from meshsec.cli.bench.serve import Service
+from meshsec.cli.bench.steps import Step, finished, measure
 from meshsec.core.bench.openssl import CIPHERS
 from meshsec.core.bench.pictures import pictures
 from meshsec.core.bench.record import Record, Taken
+
+if TYPE_CHECKING:
+    from meshsec.cli.client import Client
 
 Meshsec = Callable[..., Result]
 SCHEMA = Path(__file__).parents[3] / "docs/reference/schema/meshsec-measurement-1.json"
@@ -114,9 +125,11 @@ def test_a_failure_keeps_what_was_measured_and_a_later_run_goes_on(
     assert "came to its end" in refused.stderr
 
 
-def test_an_interruption_keeps_what_was_measured(tmp_path: Path) -> None:
-    # Whoever runs the tests in the background may have them ignore this signal.
-    program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); sys.argv[0] = 'meshsec'; "
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_keeps_what_was_measured(tmp_path: Path, number: signal.Signals) -> None:
+    # Whoever runs the tests in the background may have them ignore these signals.
+    program = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program += "signal.signal(signal.SIGHUP, signal.SIG_DFL); sys.argv[0] = 'meshsec'; "
     program += "from meshsec.cli import main; main()"
     kept = tmp_path / "kept"
     with subprocess.Popen(
@@ -126,7 +139,7 @@ def test_an_interruption_keeps_what_was_measured(tmp_path: Path) -> None:
         while not any(json.loads(one.read_text())["steps"] for one in kept.glob("*.json")):
             assert time.monotonic() < end
             time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, said = process.communicate(timeout=60)
     (path,) = kept.glob("*.json")
     found = valid(path.read_text())
@@ -203,6 +216,104 @@ def test_latency_measures_each_load_and_judges(meshsec: Meshsec, tmp_path: Path)
 def test_a_load_that_ends_by_itself_is_no_load() -> None:
     with pytest.raises(MeasuringError, match="ended with status 0 before"), measuring.beside(["true"]):
         time.sleep(0.5)
+
+
+def test_signals_that_were_ignored_stay_ignored_and_the_others_come_back() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with group._ending_in_order():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN, "as nohup(1) wants it"
+            assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+        assert signal.getsignal(signal.SIGTERM) is not signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_load_ends_when_the_command_is_killed() -> None:
+    program = "import time; from meshsec.adapters import measuring\n"
+    program += "with measuring.beside(['sleep', '6061']): print('runs', flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "runs\n"
+        await_count("sleep\x006061\x00", 1)
+        process.kill()
+        process.wait()
+        await_count("sleep\x006061\x00", 0)
+
+
+def await_count(arguments: str, count: int) -> None:
+    """Wait until as many processes have these arguments."""
+    end = time.monotonic() + 30
+    while len([path for path in Path("/proc").glob("[0-9]*/cmdline") if _text(path) == arguments]) != count:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+class Asked:
+    """What a service asks of meshsecd."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+
+    def call(self, method: str, params: Any) -> None:
+        self.calls.append((method, params))
+
+
+def test_a_server_that_ended_by_itself_ends_neither_the_service_nor_leaves_the_flow_open(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = Asked()
+    service = Service(cast("Client", asked), {"session": "s"}, "boat", time.monotonic() + 60, plain=False)
+    service._running.enter_context(measuring.beside(["true"]))
+    await_end_of_children()
+    service.rest()
+    assert asked.calls == [("bench_plane", {"session": "s", "plane": None})]
+    assert "true ended with status 0" in capsys.readouterr().err
+
+
+def await_end_of_children() -> None:
+    """Wait until a program that was started has ended; it is not collected."""
+    os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+
+
+def test_a_peer_that_goes_on_asking_is_not_answered_after_the_time() -> None:
+    ours, theirs = socket.socketpair()
+    began = time.monotonic()
+    service = Service(cast("Client", Asked()), {"session": "s"}, "boat", began + 0.5, plain=False)
+
+    def ask() -> None:
+        with contextlib.suppress(OSError):
+            while time.monotonic() < began + 10:
+                theirs.sendall(b'{"do": "nothing"}\n')
+                time.sleep(0.005)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    with theirs:
+        with Talk(ours) as talk, contextlib.suppress(TalkError):
+            assert not service.attend(talk)
+        # An answer that the peer does not read has 5 s.
+        assert 0.4 < time.monotonic() - began < 8
+        thread.join()
+
+
+def test_probes_that_cannot_be_sent_end_the_run_and_keep_what_was_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> Iterator[Taken]:
+        with flows._probing("2001:db8::1", "2001:db8::2", 17186) as trips:
+            yield Taken({}, "ms", [trips.lost])
+
+    record, place = Record("throughput", {}), Place(tmp_path, "kept")
+    taken = Taken({"plane": "ipsec"}, "ms", (1.0,))
+    steps = [Step("one", 1.0, lambda: [taken]), Step("other", 1.0, fail)]
+    measure(record, steps, place)
+    said = "probes from UDP port 17186 of 2001:db8::1 to 2001:db8::2: Cannot assign requested address"
+    assert (record.cut_short, [*record.cells]) == (said, [taken])
+    with pytest.raises(click.ClickException, match=r"1 of 2 steps; to go on: .* --resume .*kept\.json"):
+        finished(record, place, len(steps))
+    assert json.loads((tmp_path / "kept.json").read_text())["steps"] == 1
+    capsys.readouterr()
 
 
 def test_a_load_that_ignores_the_signal_ends_all_the_same() -> None:

@@ -27,8 +27,10 @@ class HeldRules:
     """Hold the rules of the last ``apply`` until ``close``. Calls block, and must not overlap."""
 
     def __init__(self, names: Sequence[str], predecessors: Mapping[str, int]) -> None:
-        """Take two or more ``names`` for the table, and the ``predecessors``' sockets by table name, which become
-        ours.
+        """Take the ``names`` that the table may have, and the ``predecessors``' sockets by table name.
+
+        One name is enough without predecessors. A table that replaces a predecessor's needs a second name, because
+        both exist for a moment. The sockets become ours.
         """
         self._names = names
         self._context: int | None = None

@@ -1,10 +1,11 @@
 """What the two commands of a benchmark say to each other: JSON lines over TCP, inside the pair's protected channel.
 
-Bytes come from the other node: a line is at most ``LINE`` bytes, and each read has its time.
+Bytes come from the other node: a line is at most ``LINE`` bytes, and must be whole in time.
 """
 
 import json
 import socket
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +13,8 @@ from typing import Any, Self
 LINE = 4096
 """Bytes of a line; a longer one ends the connection."""
 CONNECT_SECONDS = 5.0
+_SAY_SECONDS = 5.0
+"""Time to hand a message to the kernel, which has room for it unless the other end reads nothing."""
 _WAITING = 4
 """Connections that may wait; a benchmark has one."""
 
@@ -25,7 +28,8 @@ class Talk:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self._lines = connection.makefile("rb")
+        self._heard = b""
+        """What came after the last line."""
 
     def __enter__(self) -> Self:
         return self
@@ -33,27 +37,24 @@ class Talk:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._lines.close()
         self._socket.close()
 
     def say(self, message: Mapping[str, object]) -> None:
         """Send a message. Raises TalkError."""
+        self._socket.settimeout(_SAY_SECONDS)
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError as error:
             raise TalkError(f"the connection broke: {error.strerror or error}") from error
 
     def hear(self, seconds: float) -> dict[str, Any]:
-        """Return the next message. Raises TalkError if none comes in time, or it is no object."""
-        self._socket.settimeout(seconds)
-        try:
-            line = self._lines.readline(LINE)
-        except TimeoutError as error:
-            raise TalkError(f"nothing was said within {seconds:.0f} s") from error
-        except OSError as error:
-            raise TalkError(f"the connection broke: {error.strerror or error}") from error
-        if not line.endswith(b"\n"):
-            raise TalkError("the connection was closed" if len(line) < LINE else "a line is too long")
+        """Return the next message. Raises TalkError if none is whole in time, or it is no object."""
+        end = time.monotonic() + seconds
+        while b"\n" not in self._heard:
+            if len(self._heard) >= LINE:
+                raise TalkError("a line is too long")
+            self._heard += self._more(end - time.monotonic(), seconds)
+        line, _, self._heard = self._heard.partition(b"\n")
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -61,6 +62,22 @@ class Talk:
         if not isinstance(message, dict):
             raise TalkError("a line is no object")
         return message
+
+    def _more(self, left: float, seconds: float) -> bytes:
+        """Return what comes next. ``left``: what is left of the ``seconds`` for the line. Raises TalkError."""
+        late = f"no whole line came within {seconds:.0f} s"
+        if left <= 0:
+            raise TalkError(late)
+        try:
+            self._socket.settimeout(left)
+            octets = self._socket.recv(LINE - len(self._heard))
+        except TimeoutError as error:
+            raise TalkError(late) from error
+        except OSError as error:
+            raise TalkError(f"the connection broke: {error.strerror or error}") from error
+        if not octets:
+            raise TalkError("the connection was closed")
+        return octets
 
 
 def connect(own: str, peer: str, port: int) -> Talk:

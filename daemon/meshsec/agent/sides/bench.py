@@ -97,10 +97,10 @@ class BenchSide:
 
         Raises BenchError.
         """
-        session = self._session
-        if session is None or not secrets.compare_digest(token, session.token):
-            raise BenchError("no such benchmark runs: begin again with `bench_begin`")
         async with self._changing:
+            session = self._session
+            if session is None or not secrets.compare_digest(token, session.token):
+                raise BenchError("no such benchmark runs: begin again with `bench_begin`")
             await self._close(session)
             session.plane = plane
             if plane is DataPlane.PLAIN:

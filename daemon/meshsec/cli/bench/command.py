@@ -1,5 +1,9 @@
 """The command ``bench`` and its subcommands."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from meshsec.cli.bench.crypto import crypto
@@ -11,12 +15,31 @@ from meshsec.cli.bench.throughput import throughput
 
 
 @click.group
-def bench() -> None:
+@click.pass_context
+def bench(context: click.Context) -> None:
     """Measure this node.
 
     Each benchmark writes NAME.json (every sample), NAME.csv and NAME.svg into the directory meshsec-bench, or that of
     --into. What was measured is kept after each step, so that an interrupted run loses nothing: --resume goes on.
     """
+    context.with_resource(_ending_in_order())
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP as Ctrl-C meanwhile, so that a closed ssh session leaves no program behind.
+
+    A signal that whoever started the command lets it ignore, as nohup(1) does, stays ignored.
+    """
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+    heeded = {one: handler for one, handler in before.items() if handler is not signal.SIG_IGN}
+    for one in heeded:
+        signal.signal(one, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for one, handler in heeded.items():
+            signal.signal(one, handler)
 
 
 for one in (throughput, serve, sa_setup, path, crypto, latency):

@@ -96,10 +96,10 @@ class Service:
         self._ends: tuple[str, str, int] | None = None
 
     def attend(self, talk: Talk) -> bool:
-        """Answer one command until it is complete. Return False if it was refused. Raises TalkError."""
+        """Answer one command until it is complete. Return False if the time is over before. Raises TalkError."""
         wait = _SILENCE
-        while True:
-            asked = talk.hear(min(wait, max(0.1, self.end - time.monotonic())))
+        while (left := self.end - time.monotonic()) > 0:
+            asked = talk.hear(min(wait, left))
             if asked.get("do") == "end":
                 talk.say({})
                 return True
@@ -108,10 +108,14 @@ class Service:
             except (RefusalError, DaemonError, MeasuringError, OSError) as error:
                 talk.say({"error": str(error)})
             wait = _seconds(asked) + _SILENCE
+        return False
 
     def rest(self) -> None:
-        """End what runs for the peer, and close what is open."""
-        self._running.close()
+        """End what runs for the peer, and close what is open. Raises DaemonError."""
+        try:
+            self._running.close()
+        except MeasuringError as error:
+            click.echo(str(error), err=True)
         self._client.call("bench_plane", {"session": self._session["session"], "plane": None})
 
     def _answer(self, asked: Mapping[str, Any]) -> Mapping[str, object]:
