@@ -66,7 +66,7 @@ class Journal:
                 if then.get(name) != now.get(name):
                     raise JournalError(
                         f"{self._path}: {part}, {name}: {then.get(name)!r} then, {now.get(name)!r} now; "
-                        f"go on as it was begun, or begin anew without --resume"
+                        f"go on as it was begun, or begin again without --resume"
                     )
         for line in lines:
             try:

@@ -213,7 +213,7 @@ def test_a_cts_to_oneself_opens_an_exchange_and_one_to_somebody_unheard_none() -
     assert not [*air.take(packets([sent(0, cts(C)), sent(300, ack(C))])), *air.finish()]
     assert air.assembler.counts.stray == 2
     (one,) = exchanges([sent(0, cts(A)), sent(44, cts(A)), sent(88, data(A, B, 100)), sent(160, ack(A))])
-    assert (one.rts_cts, one.frames) == (44, 3), "a second CTS opens anew"
+    assert (one.rts_cts, one.frames) == (44, 3), "a second CTS begins another exchange"
 
 
 def test_a_burst_without_reference_follows_within_a_sifs() -> None:

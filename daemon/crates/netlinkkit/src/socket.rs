@@ -110,12 +110,7 @@ impl Listener {
     pub fn receive<M: NetlinkDeserializable>(
         &mut self,
     ) -> io::Result<Option<Vec<NetlinkMessage<M>>>> {
-        self.buffer.clear();
-        match self.socket.recv(&mut self.buffer, 0) {
-            Ok(_) => Ok(Some(messages(&self.buffer))),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
+        receive_datagram(&self.socket, &mut self.buffer)
     }
 }
 
@@ -177,18 +172,25 @@ impl Duplex {
     pub fn receive<M: NetlinkDeserializable>(
         &mut self,
     ) -> io::Result<Option<Vec<NetlinkMessage<M>>>> {
-        self.buffer.clear();
-        match self.socket.recv(&mut self.buffer, 0) {
-            Ok(_) => Ok(Some(messages(&self.buffer))),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
+        receive_datagram(&self.socket, &mut self.buffer)
     }
 }
 
 impl AsFd for Duplex {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+fn receive_datagram<M: NetlinkDeserializable>(
+    socket: &Socket,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Vec<NetlinkMessage<M>>>> {
+    buffer.clear();
+    match socket.recv(buffer, 0) {
+        Ok(_) => Ok(Some(messages(buffer))),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

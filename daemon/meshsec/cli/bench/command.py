@@ -29,7 +29,7 @@ def bench(context: click.Context) -> None:
 def _ending_in_order() -> Iterator[None]:
     """Treat SIGTERM and SIGHUP as Ctrl-C meanwhile, so that a closed ssh session leaves no program behind.
 
-    A signal that whoever started the command lets it ignore, as nohup(1) does, stays ignored.
+    A signal that was ignored when the command began, as nohup(1) has it, stays ignored.
     """
     before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
     heeded = {one: handler for one, handler in before.items() if handler is not signal.SIG_IGN}

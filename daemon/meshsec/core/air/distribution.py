@@ -10,7 +10,7 @@ _DIGITS = 3
 _LEAST, _IN_DECADE = 100, 900
 """The least value with three digits, and how many there are: those of each decade."""
 _MOST = 1e9
-"""Microseconds that are told apart; greater ones count as this."""
+"""Longest time that is counted as it is, in microseconds. A longer one counts as this."""
 COUNTERS = _EXACT + 6 * _IN_DECADE + 1
 """Counters at most, of 8 bytes each."""
 

@@ -35,7 +35,7 @@ class Exchange:
     start: float
     """Of the first attempt's first frame, since the first frame of the capture."""
     access: float | None
-    """From the end of the frame before, whoever sent it, to the first frame; None: there was none before."""
+    """Time from the end of the frame before, of any sender, to the first frame. None: no frame came before."""
     idle: bool
     """The access took longer than a backoff explains: at first there was nothing to send."""
     retries: float

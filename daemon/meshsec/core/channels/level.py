@@ -72,7 +72,7 @@ class PeerLevel:
 
 
 def circumstances(around: Surroundings, level: PeerLevel, peer: str, fleet: str, now: float) -> Circumstances:
-    """Return what the rules ask about a peer. ``fleet``: whose key in force has signed its card; empty: nobody's."""
+    """Return what the rules ask about a peer. ``fleet`` is the one that has signed its card; empty: none has."""
     return Circumstances(peer, fleet, around.threat, around.is_inside, level.times.late(now))
 
 

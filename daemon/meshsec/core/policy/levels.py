@@ -147,7 +147,7 @@ class Circumstances:
     peer: str
     """The peer's name as people see it."""
     fleet: str
-    """Whose key in force has signed the peer's card; empty: nobody's."""
+    """Name of the fleet whose key in force has signed the peer's card. Empty: no fleet has."""
     threat: str = ""
     """Why the threat is high; empty: it is not."""
     is_inside: Callable[[Area], bool | None] = lambda _: None
