@@ -1,9 +1,13 @@
 """Routing tables: what iproute2 prints is read with its peculiarities, and counted as the paper's kinds of routes."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rt import bench_client_routes
+from rt.measure.results import MeasurementError
 from rt.smesh import paper, tables
 from rt.smesh.network import PAIRS, THEIRS
 from rt.smesh.tables import CLIENT, DEFAULT, INTERNAL, Names, Row
@@ -66,3 +70,29 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
         "default      *        eth1    kernel",
     ]
     assert tables.lines([Row("default", "x", "eth1", "")], columns=2)[1] == "default      x"
+
+
+def _mesh(monkeypatch: pytest.MonkeyPatch, after: dict[str, list[list[str]]]) -> Any:
+    """Return a mesh whose client moves to b, and whose nodes then have routes by these gateways, look by look."""
+    moved: list[str] = []
+
+    def read(node: str, _known: Names, _family: str) -> list[Row]:
+        gateways = after[node].pop(0) if moved and len(after[node]) > 1 else after[node][0] if moved else ["a"]
+        return [Row(CLIENT4, gateway, "", "", CLIENT) for gateway in gateways]
+
+    monkeypatch.setattr(tables, "read_family", read)
+    return SimpleNamespace(lab={"r": "r", "g": "g"}, station=SimpleNamespace(move=moved.append))
+
+
+def test_the_relay_and_the_gateway_are_watched_until_both_have_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = _mesh(monkeypatch, {"r": [["a"], ["a", "b"], ["b"]], "g": [["a"], ["a"], ["a"], ["b"]]})
+    found = bench_client_routes._moved(mesh, KNOWN, "b")
+    assert {name: at_once for name, (_, at_once) in found.items()} == {"r": 2, "g": 1}
+    assert found["r"][0] < found["g"][0]
+
+
+def test_a_route_that_does_not_follow_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_client_routes, "FOLLOWED", 0.05)
+    mesh = _mesh(monkeypatch, {"r": [["a", "b"]], "g": [["b"]]})
+    with pytest.raises(MeasurementError, match=r": r$"):
+        bench_client_routes._moved(mesh, KNOWN, "b")

@@ -19,8 +19,11 @@ def test_a_levels_policy_leaves_one_key_exchange(level: str) -> None:
     assert level.endswith(suite["name"])
 
 
-def test_the_quick_run_is_a_part_of_the_whole() -> None:
-    assert set(bench_levels.QUICK_LEVELS) < set(bench_levels.LEVELS)
+def test_the_quick_run_has_fewer_levels_but_all_profiles_and_loads() -> None:
+    quick, whole = (bench_levels.planned(quick=quick) for quick in (True, False))
+    assert set(quick) < set(whole)
+    assert {profile for profile, _, _ in quick} == set(bench_levels.PROFILES)
+    assert {load for _, _, load in quick} == set(bench_levels.LOADS)
 
 
 def test_a_result_is_drawn_also_when_it_was_cut_short(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
