@@ -116,20 +116,7 @@ impl Daemon {
         let stations: serde_json::Map<String, Value> = self
             .bridge
             .counters()
-            .map(|(name, counters)| {
-                let shown = json!({
-                    "data_sent": counters.data_sent,
-                    "rts_sent": counters.rts_sent,
-                    "cts_missing": counters.cts_missing,
-                    "ack_missing": counters.ack_missing,
-                    "delivered": counters.delivered,
-                    "given_up": counters.given_up,
-                    "refused": counters.refused,
-                    "sending_seconds": counters.sending.as_secs_f64(),
-                    "busy_seconds": counters.busy.as_secs_f64(),
-                });
-                (name.to_owned(), shown)
-            })
+            .map(|(name, counters)| (name.to_owned(), json!(counters)))
             .collect();
         let strangers = self.bridge.strangers();
         let report = json!({"schema": 1, "stations": stations, "strangers": strangers});

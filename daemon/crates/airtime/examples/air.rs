@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use airtime::scenario::{run, Flow, Outcome};
-use airtime::{Attempt, Counters, Medium, Phy, Rate, Reach, Settings, StationId, Time};
+use airtime::{Attempt, Medium, Phy, Rate, Reach, Settings, StationId, Time};
 use clap::{Args, Parser, Subcommand};
 use serde_json::{json, Value};
 
@@ -130,7 +130,7 @@ fn report(arguments: &Arguments) -> Result<Value, String> {
         "seed": air.seed,
         "mbit_s": total,
         "flows": shown,
-        "stations": (0..stations).map(|id| shown_station(medium.counters(id))).collect::<Vec<_>>(),
+        "stations": (0..stations).map(|id| medium.counters(id)).collect::<Vec<_>>(),
     }))
 }
 
@@ -209,19 +209,5 @@ fn shown_flow(flow: &Flow, outcome: &Outcome, span: Duration) -> Value {
         "lost": outcome.lost,
         "mean_delay_seconds": outcome.mean_delay().as_secs_f64(),
         "max_delay_seconds": outcome.delay_max.as_secs_f64(),
-    })
-}
-
-fn shown_station(counters: Counters) -> Value {
-    json!({
-        "data_sent": counters.data_sent,
-        "rts_sent": counters.rts_sent,
-        "cts_missing": counters.cts_missing,
-        "ack_missing": counters.ack_missing,
-        "delivered": counters.delivered,
-        "given_up": counters.given_up,
-        "refused": counters.refused,
-        "sending_seconds": counters.sending.as_secs_f64(),
-        "busy_seconds": counters.busy.as_secs_f64(),
     })
 }

@@ -3,13 +3,15 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use serde::{Serialize, Serializer};
+
 use crate::frame::{Attempt, Frame, Receiver, Times};
 use crate::phy::Phy;
 use crate::rate::Rate;
 use crate::Time;
 
 /// What a station has done so far, in frames unless another unit is named.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Data frames (or aggregates) put on the air, repetitions included.
     pub data_sent: u64,
@@ -26,9 +28,15 @@ pub struct Counters {
     /// Frames refused because the queue was full.
     pub refused: u64,
     /// Time in which this station was sending, acknowledgements included.
+    #[serde(rename = "sending_seconds", serialize_with = "seconds")]
     pub sending: Time,
     /// Time in which the air was busy for it: with its own frames, or with those that it sensed.
+    #[serde(rename = "busy_seconds", serialize_with = "seconds")]
     pub busy: Time,
+}
+
+fn seconds<S: Serializer>(time: &Time, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
 }
 
 /// A frame in a queue.
