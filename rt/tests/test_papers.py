@@ -106,6 +106,18 @@ def test_every_claim_behind_a_sentence_holds_and_every_cell_is_there_in_the_kept
     assert not wrong
 
 
+def test_no_sentence_says_a_word_twice() -> None:
+    """Such as "2 times times as long", where the unit of a figure is in the sentence, too."""
+    results = Results.kept()
+    said = [
+        judge.sentence(entry, results)
+        for work in form.works().values()
+        for entry in work.entry
+        if judge.sayable(entry, results)
+    ]
+    assert not [found[0] for text in said if (found := re.search(r"\b([a-z]+) \1\b", text))]
+
+
 def test_every_result_says_how_it_is_measured_and_every_kept_one_is_used() -> None:
     used = {name for work in form.works().values() for entry in work.entry for name in entry.results()}
     assert used <= set(form.results())
