@@ -15,7 +15,7 @@ from rt.loads import encoder
 from rt.measure import plot
 from rt.measure.frame import Bench
 from rt.measure.results import QUICK, MeasurementError, Result
-from rt.sa_setup.rig import Circumstances, Load, Rig
+from rt.sa_setup.rig import SAMPLE_TIMEOUT, Circumstances, Load, Rig
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node
 from tests.lab.node.options import PolicyValue
@@ -52,9 +52,17 @@ def main() -> int:
         for _, (profile, level, load) in bench.in_rounds(planned(quick=QUICK)):
             measure = partial(_take, rig, profile, level, LOADS[load], options.samples)
             key = {"profile": profile, "level": level, "load": load}
-            for what, times in bench.visit(", ".join(key.values()), measure).items():
-                bench.take({**key, "what": what}, "set-ups" if what == "given up" else "ms", times)
-    params = {"samples": options.samples, "rounds": options.rounds, "deadline_ms": DEADLINE_MS, "hops": 2}
+            times, overdue = bench.visit(", ".join(key.values()), measure)
+            for what, found in times.items():
+                bench.take({**key, "what": what}, "ms", found, overdue if what == "total" else 0)
+            bench.take({**key, "what": "given up"}, "set-ups", [overdue])
+    params = {
+        "samples": options.samples,
+        "rounds": options.rounds,
+        "deadline_ms": DEADLINE_MS,
+        "given_up_after_s": SAMPLE_TIMEOUT,
+        "hops": 2,
+    }
     return bench.finish(bench.result({**params, "esp": capabilities.probe().esp}), _draw)
 
 
@@ -77,8 +85,11 @@ def policy(level: str) -> Mapping[str, PolicyValue]:
     return {"suites": [one for one in SUITES if one["name"] == suite], "levels": [asked], "deadline_ms": DEADLINE_MS}
 
 
-def _take(rig: Rig, profile: str, level: str, load: Load | None, samples: int) -> dict[str, list[float]]:
-    """Return the times of cold set-ups at a level, after making sure that they are of it."""
+def _take(rig: Rig, profile: str, level: str, load: Load | None, samples: int) -> tuple[dict[str, list[float]], int]:
+    """Return the times of cold set-ups at a level, after making sure that they are of it, and how many were given up.
+
+    Those are the last ones in the total, with the time after which they were.
+    """
     for node in (rig.initiator, rig.responder):
         _prepare(node, second=LEVELS[level][0])
     block = rig.take(Circumstances(profile, load, policy=policy(level)), samples)
@@ -88,12 +99,11 @@ def _take(rig: Rig, profile: str, level: str, load: Load | None, samples: int) -
             raise MeasurementError(f"{node.name}'s SA is not of the level {level}: {sa}")
     seen = [times for times, _ in block.timed]
     times: dict[str, list[float]] = {
-        "total": [1000 * one.total for one in seen],
+        "total": [1000 * one.total for one in seen] + [1000 * SAMPLE_TIMEOUT] * block.overdue,
         "ike_sa_init": [1000 * one.ike_sa_init for one in seen],
         "ike_auth": [1000 * one.ike_auth for one in seen],
-        "given up": [block.overdue],
     }
-    return {what: found for what, found in times.items() if found}
+    return times, block.overdue
 
 
 def _draw(result: Result) -> None:

@@ -127,11 +127,16 @@ def _result(bench: Bench, taken: Mapping[Key, Taken], *, nice_counts: bool) -> R
 
 
 def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
-    """Return the cells by phase, from the capture and from meshsecd, which times some of the same set-ups."""
+    """Return the cells by phase, from the capture and from meshsecd, which times some of the same set-ups.
+
+    A set-up that was given up has no phases, and a total of at least the time after which it was.
+    """
     timed = [one for block in taken.blocks for one in block.timed]
     times = [one for block in taken.blocks for one in block.times]
+    overdue = sum(block.overdue for block in taken.blocks)
+    if totals := [total for block in taken.blocks for total in _totals(block)]:
+        yield Cell(key.of(what="total", source="capture"), "ms", [1000 * total for total in totals], overdue)
     phases = {
-        "total": [one.total for one in times],
         "ike_sa_init": [one.ike_sa_init for one in times],
         "ike_auth": [one.ike_auth for one in times],
         "first_esp": [one.first_esp for one in times if one.first_esp is not None],
@@ -148,7 +153,7 @@ def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
         known = [value for _, by_vici in timed if (value := by_vici.get(phase)) is not None]
         if known:
             yield Cell(key.of(what=phase, source="vici"), "ms", known)
-    if overdue := sum(block.overdue for block in taken.blocks):
+    if overdue:
         yield Cell(key.of(what="given up"), "set-ups", [overdue])
     for what, count in (
         (UNASKED, sum(block.capture_alone for block in taken.blocks)),
@@ -191,8 +196,14 @@ def _ratios(taken: Mapping[Key, Taken]) -> Iterator[dict[str, object]]:
             yield {"key": {**ours, "what": about}, **span}
 
 
+def _totals(block: Block) -> list[float]:
+    """Return seconds of each set-up; at the end are those that were given up, which took at least so long."""
+    return [one.total for one in block.times] + [SAMPLE_TIMEOUT] * block.overdue
+
+
 def _median(block: Block) -> float | None:
-    return median(one.total for one in block.times) if block.times else None
+    totals = _totals(block)
+    return median(totals) if totals else None
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ _LOG_WIDTH = 160
 _MINUTE = 90.0
 """Seconds from which on the rest of a run is said in minutes."""
 _QUICK = "QUICK=1 in the environment measures fewer cells and samples, and ends in under three minutes."
-Samples = dict[tuple[tuple[tuple[str, object], ...], str], list[float]]
+About = tuple[tuple[tuple[str, object], ...], str]
+"""The key of a cell and its unit."""
 T = TypeVar("T")
 
 
@@ -61,7 +62,8 @@ class Bench:
         """Why the run ended early; empty when it came to its end."""
         self.left_out: list[str] = []
         """Things that could not be measured, in words; the run went on without them."""
-        self._samples: Samples = {}
+        self._samples: dict[About, list[float]] = {}
+        self._given_up: dict[About, int] = {}
         self._planned = 0
         self._begun = 0
         self._spent: list[float] = []
@@ -170,13 +172,19 @@ class Bench:
         left = (self._planned - self._begun + 1) * sum(self._spent) / len(self._spent)
         return f", {left / 60:.0f} min left" if left >= _MINUTE else f", {left:.0f} s left"
 
-    def take(self, key: Mapping[str, object], unit: str, values: Iterable[float]) -> None:
-        """Keep samples of one cell."""
-        self._samples.setdefault((tuple(key.items()), unit), []).extend(values)
+    def take(self, key: Mapping[str, object], unit: str, values: Iterable[float], given_up: int = 0) -> None:
+        """Keep samples of one cell. ``given_up``: how many of them are lower bounds, greater than all others."""
+        about = tuple(key.items()), unit
+        self._samples.setdefault(about, []).extend(values)
+        self._given_up[about] = self._given_up.get(about, 0) + given_up
 
     def cells(self) -> list[Cell]:
         """Return all that ``take`` has kept, a cell for each key and unit."""
-        return [Cell(dict(key), unit, values) for (key, unit), values in self._samples.items() if values]
+        return [
+            Cell(dict(about[0]), about[1], values, self._given_up[about])
+            for about, values in self._samples.items()
+            if values
+        ]
 
     def result(self, params: Mapping[str, object], cells: Sequence[Cell] | None = None) -> Result:
         """Return the result so far, with the parameters that every benchmark has."""

@@ -32,6 +32,8 @@ class Cell:
     key: Mapping[str, object]
     unit: str
     samples: Sequence[float]
+    given_up: int = 0
+    """How many of the greatest samples are lower bounds, because what they time was given up after so long."""
 
     def as_dict(self) -> dict[str, Any]:
         """With the figures that are reported of it."""
@@ -45,6 +47,7 @@ class Cell:
             "p99": percentile(ordered, 99),
             "max": ordered[-1],
             "samples": list(self.samples),
+            **({"given_up": self.given_up} if self.given_up else {}),
         }
 
     def label(self) -> str:

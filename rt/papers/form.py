@@ -32,6 +32,8 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Key of a cell of the same unit; the figure is the quotient of the two medians."""
     scale: float = 1.0
     """What our unit is multiplied by to be the work's."""
+    per: str = ""
+    """The result's parameter that our figure is divided by, such as the seconds of a flow."""
 
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,6 +158,13 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.kind.capitalize()} {self.number}"
 
     @property
+    def quoted(self) -> str:
+        """The work's caption in quotation marks; what has none there says so."""
+        if self.kind == "text":
+            return f"{self.caption} (in our words)"
+        return f"{self.caption} (no caption)" if self.kind == "listing" else f'"{self.caption}"'
+
+    @property
     def named(self) -> tuple[Value | Figure, ...]:
         """All that may be answered by a figure of ours."""
         return (*self.value, *self.figure)
@@ -193,6 +202,12 @@ class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What it asks, and how we ask it again."""
     entry: tuple[Entry, ...]
     setup: tuple[Fact, ...] = ()
+    found: str = ""
+    """What it found, for the summary."""
+    ours: str = ""
+    """What ours shows, for the summary. Claims of the entries in ``rests_on`` support it."""
+    rests_on: tuple[str, ...] = ()
+    """Identifiers of entries that have claims."""
 
     @property
     def year(self) -> str:
@@ -228,6 +243,9 @@ def work(path: Path) -> Work:
     for entry in found.entry:
         if wrong := list(_unknown(entry)):
             raise FormError(f"{path.name}: {entry.title}: {'; '.join(wrong)}")
+    claiming = [entry.id for entry in found.entry if entry.claim]
+    if wrong := sorted({*found.rests_on} - {*claiming}):
+        raise FormError(f"{path.name}: rests_on: {', '.join(wrong)} is not allowed; allowed are {', '.join(claiming)}")
     return found
 
 

@@ -26,7 +26,7 @@ def sentence(entry: Entry, results: Results) -> str:
     """Return what the comparison shows, with our figures in it."""
     known = figures(entry, results)
     units = {value.name: value.unit for value in entry.named}
-    words = {name: f"{digits(one.median)} {units[name]}".strip() for name, one in known.items()}
+    words = {name: f"{_shown(one.median, one.at_least)} {units[name]}".strip() for name, one in known.items()}
     return entry.says.format_map(words)
 
 
@@ -42,11 +42,13 @@ def failed(entry: Entry, results: Results) -> Iterator[str]:
     for claim in entry.claim:
         if claim.of in known and (not claim.over or claim.over in known):
             value = _value(claim, known)
-            too_small = claim.at_least is not None and value < claim.at_least
-            too_large = claim.at_most is not None and value > claim.at_most
+            # A lower bound can be as great as it wants, and what is divided by one as small.
+            open_above, open_below = known[claim.of].at_least, bool(claim.over) and known[claim.over].at_least
+            too_small = claim.at_least is not None and (value < claim.at_least or open_below)
+            too_large = claim.at_most is not None and (value > claim.at_most or open_above)
             if too_small or too_large:
                 about = claim.of + (f" / {claim.over}" if claim.over else "")
-                yield f"{about} is {digits(value)}, allowed is {_bounds(claim)}"
+                yield f"{about} is {_shown(value, open_above)}, allowed is {_bounds(claim)}"
 
 
 def unfit(entry: Entry, results: Results) -> Iterator[str]:
@@ -82,8 +84,12 @@ def words(value: Value, results: Results) -> tuple[str, str, str]:
     found = results.figure(value.ours)
     if not found:
         return "no sample" if results.get(value.ours.result) else "not measured yet", "", ""
-    interval = f"{digits(found.low)} to {digits(found.high)}" if found.n > 1 else ""
-    return digits(found.median), interval, str(found.n)
+    interval = f"{digits(found.low)} to {_shown(found.high, found.open)}" if found.n > 1 else ""
+    return _shown(found.median, found.at_least), interval, str(found.n)
+
+
+def _shown(value: float, at_least: bool) -> str:
+    return f"at least {digits(value)}" if at_least else digits(value)
 
 
 def _value(claim: Claim, known: Mapping[str, Figure]) -> float:

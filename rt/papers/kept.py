@@ -30,6 +30,10 @@ class Figure:
     high: float
     n: int
     """Samples; of a quotient the fewer of both."""
+    at_least: bool = False
+    """Whether the median is a lower bound, because half of what it is of was given up."""
+    open: bool = False
+    """Whether the interval's upper end is a lower bound, for the same reason."""
 
 
 class Results:
@@ -73,20 +77,32 @@ class Results:
             raise KeptError(
                 f"{selector.result}: {selector.key} in {selector.unit} fits {len(cells)} cells, allowed is 1"
             )
-        figure = interval([selector.scale * sample for sample in cells[0]["samples"]])
+        figure = self.of_cell(selector, cells[0])
         if not selector.over:
             return figure
-        other = self.figure(Selector(selector.result, selector.over, selector.unit, scale=selector.scale))
+        other = self.figure(
+            Selector(selector.result, selector.over, selector.unit, scale=selector.scale, per=selector.per)
+        )
         if not other:
             return None
         if not other.median:
             raise KeptError(f"{selector.result}: the median of {selector.over} is 0, so nothing can be divided by it")
+        if other.open:
+            raise KeptError(f"{selector.result}: too many of {selector.over} were given up to divide by its median")
         return Figure(
             figure.median / other.median,
             figure.low / other.high if other.high else 0.0,
             figure.high / other.low if other.low else float("inf"),
             min(figure.n, other.n),
+            figure.at_least,
+            figure.open,
         )
+
+    def of_cell(self, selector: Selector, cell: Mapping[str, Any]) -> Figure:
+        """Return the figure of one of the cells that fit, in the work's unit."""
+        result = self.get(selector.result)
+        divisor = result["params"][selector.per] if result and selector.per else 1
+        return interval([selector.scale * sample / divisor for sample in cell["samples"]], cell.get("given_up", 0))
 
     def cells(self, selector: Selector) -> list[Mapping[str, Any]] | None:
         """Return the cells that fit, or None when the result is not there."""
@@ -101,10 +117,14 @@ class Results:
         ]
 
 
-def interval(samples: Sequence[float]) -> Figure:
-    """Return the median with its 95 % confidence interval, or with the range of under six samples."""
-    low, high = plot.interval(samples)
-    return Figure(median(samples), low, high, len(samples))
+def interval(samples: Sequence[float], given_up: int = 0) -> Figure:
+    """Return the median with its 95 % confidence interval, or with the range of under six samples.
+
+    So many of the greatest samples are lower bounds.
+    """
+    ordered, (low, high) = sorted(samples), plot.interval(samples)
+    bound = ordered[-given_up] if given_up else float("inf")
+    return Figure(median(ordered), low, high, len(ordered), ordered[len(ordered) // 2] >= bound, high >= bound)
 
 
 def keep(source: Path, folder: Path = KEPT) -> Path:

@@ -21,16 +21,20 @@ result, as root, and writes build/papers.
 **How to read it.** The works' values are those that their texts state. Where a chart's numbers are
 not in the text, the entry says so, and nothing is read off the chart. Ours are medians. An interval
 is the 95 % confidence interval of the median by order statistics, which assumes no distribution; of
-fewer than six samples it is their range; of a quotient it goes from the least to the greatest that
-both intervals allow. Samples of one visit to a node are not independent of each other, so that the
+fewer than six samples it is their range. Kaplan's quotients are taken in each round, and the median
+of these is shown. All others divide two medians, and their interval goes from the least to the
+greatest that both intervals allow. Samples of one visit to a node are not independent of each other, so that the
 interval may be too narrow; the rounds are in the raw data. In pictures, ours are filled and the
 works' are hollow; bars are intervals, and dotted lines only guide the eye between the values that a
-text states. Axes start at 0 unless their label says logarithmic.
+text states. Axes start at 0 unless their label says logarithmic. A median that is "at least" so
+much, and has \N{GREATER-THAN OR EQUAL TO} in pictures, is of set-ups half of which were given up after that time. A
+work's own captions are in quotation marks. A listing without a caption is named by its headings, and
+a finding without one in our words.
 
-**How it was measured.** All that one result compares was measured alternately in one run, on the
-machine that is named below each figure. Others may use its processors, too, so quotients say more
-than absolute values. The raw data hold every sample, the machine and the versions (`xz -dc` shows
-them). A test checks that this page is what the kept results give, that no caption of a work is
+**How it was measured.** All that one result compares was measured alternately in one run. The
+section [Results](#results) names the machine, the versions and the command of each. Others may use
+the machine's processors, too, so quotients say more than absolute values. The raw data hold every
+sample (`xz -dc` shows them). A test checks that this page is what the kept results give, that no caption of a work is
 missing, and that each claim behind a sentence holds for the kept figures. The command
 `.venv/bin/python -m rt.papers missing` lists what is left to do.
 """
@@ -40,7 +44,7 @@ def write(all_works: Mapping[str, Work], made: Mapping[str, Made], results: Resu
     """Write papers.md and papers/*.svg below a folder, remove other pictures there, and return the paths."""
     pictures = into / "papers"
     written = [into / "papers.md"]
-    parts = [_introduction(all_works, results), *_contents(all_works, results)]
+    parts = [_introduction(all_works, results), *_summary(all_works, results), *_contents(all_works, results)]
     for name, work in all_works.items():
         parts += _work(work)
         for entry in work.entry:
@@ -48,7 +52,8 @@ def write(all_works: Mapping[str, Work], made: Mapping[str, Made], results: Resu
             if drawn := drawable(entry, results):
                 draw(work, entry, results, path)
                 written.append(path)
-            parts += _entry(work, entry, made, results, path.name if drawn else "")
+            parts += _entry(work, entry, results, path.name if drawn else "")
+    parts += _results(all_works, made, results)
     for path in pictures.glob("*.svg"):
         if path not in written:
             path.unlink()
@@ -71,8 +76,25 @@ def _introduction(all_works: Mapping[str, Work], results: Results) -> str:
     states = [state(entry, results) for work in all_works.values() for entry in work.entry]
     absent = states.count("not measured yet")
     missing_now = f"Of {len(states)} entries, {absent} are not measured yet, and say so. " if absent else ""
-    title, first, *others = _INTRODUCTION.replace("{missing}", missing_now).split("\n\n")
-    return "\n\n".join((title, fill(first, COLUMNS), *others))
+    title, *others = _INTRODUCTION.replace("{missing}", missing_now).strip().split("\n\n")
+    return "\n".join((title + "\n", *map(_prose, others)))
+
+
+def _summary(all_works: Mapping[str, Work], results: Results) -> Iterator[str]:
+    yield "| work | what it found | what ours shows |"
+    yield "|---|---|---|"
+    for work in all_works.values():
+        yield f"| {_link(work)} | {work.found} | {_shown_of(work, results)} |"
+    yield ""
+
+
+def _shown_of(work: Work, results: Results) -> str:
+    """Return what ours shows, if the entries that it rests on are measured and their claims hold."""
+    entries = [entry for entry in work.entry if entry.id in work.rests_on]
+    if any(state(entry, results) == "not measured yet" for entry in entries):
+        return "not measured yet"
+    lacks = [lack for entry in entries for lack in (*unfit(entry, results), *failed(entry, results))]
+    return "not in these results, see below" if lacks else work.ours
 
 
 def _contents(all_works: Mapping[str, Work], results: Results) -> Iterator[str]:
@@ -81,10 +103,13 @@ def _contents(all_works: Mapping[str, Work], results: Results) -> Iterator[str]:
     yield "|---|---:|" + "---:|" * len(states)
     for work in all_works.values():
         found = [state(entry, results) for entry in work.entry]
-        anchor = work.short.lower().replace(" ", "-")
         counts = " | ".join(str(found.count(one)) for one in states)
-        yield f"| [{work.short}](#{anchor}) | {len(found)} | {counts} |"
+        yield f"| {_link(work)} | {len(found)} | {counts} |"
     yield ""
+
+
+def _link(work: Work) -> str:
+    return f"[{work.short}](#{work.short.lower().replace(' ', '-')})"
 
 
 def _work(work: Work) -> Iterator[str]:
@@ -99,10 +124,11 @@ def _work(work: Work) -> Iterator[str]:
         yield ""
 
 
-def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results, picture: str) -> Iterator[str]:
+def _entry(work: Work, entry: Entry, results: Results, picture: str) -> Iterator[str]:
     yield f"### {work.short}, {entry.title.lower()}"
     yield ""
-    yield _prose(f"**{entry.caption}** ({entry.where}). {entry.shows}")
+    mark = "**" if entry.kind in ("figure", "table") else "*"
+    yield _prose(f"{mark}{entry.quoted}{mark}, {entry.where}. {entry.shows}")
     if picture:
         yield f"![{work.short}, {entry.title.lower()}](papers/{picture})"
         yield ""
@@ -121,7 +147,7 @@ def _entry(work: Work, entry: Entry, made: Mapping[str, Made], results: Results,
         yield _prose(f"These results do not support that sentence: {claim}.")
     for name in entry.results():
         if name not in absent:
-            yield _prose(_origin(name, entry, made[name], results))
+            yield _prose(_origin(name, entry, results))
 
 
 def _values(entry: Entry, results: Results) -> Iterator[str]:
@@ -137,22 +163,34 @@ def _values(entry: Entry, results: Results) -> Iterator[str]:
     yield ""
 
 
-def _origin(name: str, entry: Entry, made: Made, results: Results) -> str:
-    result = results.get(name)
-    assert result
-    machine, params = result["machine"], result["params"]
-    known = {**result["versions"], **result["peers"]}
-    versions = ", ".join(text if text.startswith(one) else f"{one} {text}" for one, text in known.items())
-    day = str(params.get("at", "")).partition("T")[0]
-    marks = "; measured with QUICK=1, which is too few samples to quote" if params.get("quick") else ""
-    marks += f"; the run was cut short: {params['cut_short']}" if params.get("cut_short") else ""
+def _origin(name: str, entry: Entry, results: Results) -> str:
     used = [selector for selector in entry.selectors() if selector.result == name]
     counts = {len(cell["samples"]) for selector in used for cell in results.cells(selector) or ()}
     n = f"n = {min(counts)}" + (f" to {max(counts)}" if len(counts) > 1 else "") if counts else "no sample"
-    return (
-        f"*{name}: {n}; {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, {machine['system']}; "
-        f"{versions}; {day}{marks}. Repeat: `{made.command}`. [Raw data]({results.link(name)}).*"
-    )
+    return f"*{n}, of [{name}](#results).*"
+
+
+def _results(all_works: Mapping[str, Work], made: Mapping[str, Made], results: Results) -> Iterator[str]:
+    """Yield the machine, the versions and the command of each result that an entry uses."""
+    used = dict.fromkeys(name for work in all_works.values() for entry in work.entry for name in entry.results())
+    there = {name: result for name in used if (result := results.get(name))}
+    if not there:
+        return
+    yield "## Results"
+    yield ""
+    yield "| result | measured | machine | versions | repeat |"
+    yield "|---|---|---|---|---|"
+    for name, result in there.items():
+        machine, params = result["machine"], result["params"]
+        known = {**result["versions"], **result["peers"]}
+        versions = ", ".join(text if text.startswith(one) else f"{one} {text}" for one, text in known.items())
+        marks = "; with QUICK=1, which is too few samples to quote" if params.get("quick") else ""
+        marks += f"; the run was cut short: {params['cut_short']}" if params.get("cut_short") else ""
+        where = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, {machine['system']}"
+        day = str(params.get("at", "")).partition("T")[0]
+        linked = f"[{name}]({results.link(name)})"
+        yield f"| {linked} | {day}{marks} | {where} | {versions} | `{made[name].command}` |"
+    yield ""
 
 
 def _prose(text: str) -> str:

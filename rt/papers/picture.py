@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rt.measure.plot import COLOURS, MARKERS, STYLE, decimal
 from rt.papers.form import Diagram, Entry, Panel, Value, Work
-from rt.papers.kept import Figure, KeptError, Results, interval
+from rt.papers.kept import Figure, KeptError, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,9 @@ PANEL_SIZE = (5.2, 4.2)
 TITLE_LETTERS, LETTERS = 9, 12
 """Letters of a title, and of a legend, that fit into an inch."""
 FEW_NAMES, NAME_LETTERS = 5, 20
-"""Names that have room side by side, and letters of a line of one."""
+"""Names that have room side by side, and letters of a line of one, at most."""
+AXIS_LETTERS = 50
+"""Letters that fit side by side below a panel."""
 _BOX = (1.5, 0.75)
 """Inches of a diagram's cell in which a box is."""
 _HEIGHT = 0.42
@@ -49,7 +51,7 @@ def drawable(entry: Entry, results: Results) -> bool:
 
 def draw(work: Work, entry: Entry, results: Results, path: Path) -> None:
     """Write the entry's picture as SVG."""
-    title = f"{work.short}, {entry.title.lower()}: {entry.caption}"
+    title = f"{work.short}, {entry.title.lower()}: {entry.quoted}"
     if entry.diagram:
         _diagrams(title, entry.diagram, path)
         return
@@ -122,6 +124,9 @@ def _panel(axes: "Axes", panel: Panel, curves: Sequence[_Curve], looks: Mapping[
             _bars(axes, curve, at, figures, (step * 0.9, colour))
         else:
             _line(axes, curve, at, figures, ("" if named else "-", colour, marker))
+        for x, figure in zip(at, figures, strict=True):
+            if figure.at_least:
+                axes.annotate("\N{GREATER-THAN OR EQUAL TO}", (x, figure.median), (0, 6), textcoords="offset points")
     _scales(axes, panel, places, named=named)
 
 
@@ -134,7 +139,7 @@ def _points(panel: Panel, number: int, results: Results) -> Points:
             continue
         if place in points:
             raise KeptError(f"{select.result}: {select.key} fits two cells at {panel.across} = {place}")
-        points[place] = interval([select.scale * sample for sample in cell["samples"]])
+        points[place] = results.of_cell(select, cell)
     return points
 
 
@@ -189,7 +194,8 @@ def _ends(figures: Sequence[Figure]) -> list[list[float]]:
 def _scales(axes: "Axes", panel: Panel, places: Sequence[float | str], *, named: bool) -> None:
     if named:
         crowded: dict[str, Any] = {"rotation": 30, "ha": "right"} if len(places) > FEW_NAMES else {}
-        axes.set_xticks(range(len(places)), [fill(f"{place}", NAME_LETTERS) for place in places], **crowded)
+        letters = NAME_LETTERS if crowded else min(NAME_LETTERS, AXIS_LETTERS // len(places))
+        axes.set_xticks(range(len(places)), [fill(f"{place}", letters) for place in places], **crowded)
     else:
         if panel.log_across:
             axes.set_xscale("log")
@@ -203,6 +209,7 @@ def _scales(axes: "Axes", panel: Panel, places: Sequence[float | str], *, named:
         axes.set_ylim(10 ** floor(log10(least)), 10 ** ceil(log10(greatest)))
         decimal(axes.yaxis, (1, 2, 5))
         axes.yaxis.set_major_formatter("{x:,.10g}")
+        axes.tick_params(axis="y", which="minor", left=False)
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(panel.across_label + (" (logarithmic)" if panel.log_across else ""))

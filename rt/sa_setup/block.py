@@ -35,7 +35,7 @@ class Block:
     capture_alone: int = 0
     """Set-ups in the capture that were none of these: one that came after it was given up, or of the other end."""
     overdue: int = 0
-    """Set-ups that were given up."""
+    """Set-ups that were given up: they took longer than ``rig.SAMPLE_TIMEOUT``."""
     round_trips: list[float] = field(default_factory=list)
     """Seconds of pings between the ends that are as large as IKE's messages, while nothing is negotiated."""
     delivered: Delivered | None = None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from statistics import median
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from rt.loads import on_demand
@@ -35,6 +36,8 @@ _DELIVERED = (("paper-2007", PAPERS), ("stock", OURS), ("governor", OURS))
 """Whose loads are shown: profile and suite."""
 _BESIDE = 0.5
 """Nice values between the lines of a figure."""
+_FOOT_LETTERS = 60
+"""Letters of a horizontal label that a panel has room for."""
 _ACROSS = "nice value of the load"
 _UP = "response time, s (log scale, less is better)"
 _BOX_PICTURES = {
@@ -176,15 +179,17 @@ def _idle(result: Result, place: str) -> dict[str, float]:
 
 
 def _given_up(axes: "Axes", result: Result, place: str, kind: str) -> None:
-    """Say at the foot how many set-ups are not drawn, because they took too long."""
+    """Mark the time after which set-ups were given up, and say at the foot how many were."""
     lost = [
-        f"{_class(cell)}, {cell.key['nice']}: {cell.samples[0]:g}"
-        for cell in _at([cell for cell in result.cells if cell.key["what"] == "given up"], place)
-        if cell.key.get("load") == kind
+        f"{_class(cell)}, {cell.key['nice']}: {cell.given_up} of {len(cell.samples)}"
+        for cell in _at([cell for cell in result.cells if cell.given_up and _is(cell, "total")], place)
+        if cell.key.get("load") == kind and cell.key["profile"] in _CLASSES
     ]
     if lost:
-        after = result.params.get("given_up_after_s")
-        axes.set_xlabel(f"{_ACROSS}\nnot drawn, given up after {after} s: " + "; ".join(lost))
+        after = float(str(result.params["given_up_after_s"]))
+        label = f"given up after {after:g} s: what reaches this line took at least so long"
+        axes.axhline(after, color="black", linestyle="--", linewidth=1, label=label)
+        axes.set_xlabel(fill(f"{_ACROSS}; given up: {'; '.join(lost)}", _FOOT_LETTERS))
 
 
 def _class(cell: Cell) -> str:

@@ -54,6 +54,15 @@ def _visit(number: int, faults: dict[int, list[BaseException]]) -> float:
     return number
 
 
+def test_what_was_given_up_is_counted_over_all_visits_of_a_cell() -> None:
+    bench = Bench("trial", "A trial.", 2)
+    for samples, given_up in (([1.0, 9.0], 1), ([2.0, 3.0], 0), ([9.0, 9.0], 2)):
+        bench.take({"what": "visit"}, "s", samples, given_up)
+    bench.take({"what": "other"}, "s", [1.0])
+    first, other = bench.cells()
+    assert (first.given_up, other.given_up) == (3, 0)
+
+
 def test_a_visit_that_a_busy_machine_spoils_is_repeated_once() -> None:
     taken, bench = run({1: [NotInTimeError("no SA in 60 s")]})
     assert (taken, bench.cut_short) == ([0, 1, 2, 3], "")

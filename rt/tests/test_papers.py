@@ -106,6 +106,18 @@ def test_every_claim_behind_a_sentence_holds_and_every_cell_is_there_in_the_kept
     assert not wrong
 
 
+def test_no_sentence_says_a_word_twice() -> None:
+    """Such as "2 times times as long", where the unit of a figure is in the sentence, too."""
+    results = Results.kept()
+    said = [
+        judge.sentence(entry, results)
+        for work in form.works().values()
+        for entry in work.entry
+        if judge.sayable(entry, results)
+    ]
+    assert not [found[0] for text in said if (found := re.search(r"\b([a-z]+) \1\b", text))]
+
+
 def test_every_result_says_how_it_is_measured_and_every_kept_one_is_used() -> None:
     used = {name for work in form.works().values() for entry in work.entry for name in entry.results()}
     assert used <= set(form.results())
@@ -196,6 +208,31 @@ def test_the_interval_has_the_ranks_of_the_binomial_distribution(n: int, low: in
     assert found == Figure((n - 1) / 2, low, high, n)
 
 
+@pytest.mark.parametrize(
+    ("given_up", "at_least", "open_"), [(0, False, False), (1, False, True), (3, False, True), (4, True, True)]
+)
+def test_a_median_is_a_lower_bound_when_half_was_given_up(given_up: int, *, at_least: bool, open_: bool) -> None:
+    samples = [30.0] * given_up + [float(value) for value in range(7 - given_up)]
+    found = interval(samples, given_up)
+    assert (found.at_least, found.open) == (at_least, open_)
+
+
+def test_a_lower_bound_is_said_and_drawn_and_supports_no_upper_bound(results: Results, tmp_path: Path) -> None:
+    cells = _result()["cells"]
+    late = {**cells[1], "samples": [20.0, 30.0, 30.0], "given_up": 2}
+    (tmp_path / "x.json").write_text(json.dumps(_result(cells=[cells[0], late, *cells[2:]])), encoding="utf-8")
+    figure = Value("time", 20, "section 1", "ms", "calm", CELL)
+    entry = structs.replace(ENTRY, value=(figure,), says="It is {calm}.", claim=(Claim("calm", at_most=40),))
+    assert judge.sentence(entry, results) == "It is at least 30 ms."
+    assert judge.words(figure, results) == ("at least 30", "20 to at least 30", "3")
+    assert list(judge.failed(entry, results)) == ["calm is at least 30, allowed is at most 40"]
+    assert not list(judge.failed(structs.replace(entry, claim=(Claim("calm", at_least=30),)), results))
+    page.write({"w": structs.replace(WORK, entry=(entry,))}, MADE, results, tmp_path)
+    assert "\N{GREATER-THAN OR EQUAL TO}" in (tmp_path / "papers/w-figure-1.svg").read_text(encoding="utf-8")
+    with pytest.raises(KeptError, match=r"too many of .* were given up"):
+        results.figure(Selector("x", {"by": "b", "nice": 0}, "ms", CELL.key))
+
+
 def test_a_sentence_has_our_figures_and_a_quotient_the_widest_interval(results: Results) -> None:
     assert judge.sentence(ENTRY, results) == "It is 23 ms, and 1.83 times that beside a load."
     quotient = judge.figures(ENTRY, results)["more"]
@@ -233,12 +270,48 @@ def test_the_page_has_both_sides_the_machine_and_the_command(results: Results, t
     assert "| time | ms | 20 | 23 | 20 to 26 | 7 | section 1 |" in text
     assert "| load |  | 30 to 40 | 1.83 |" in text
     assert "Linux 6" in text
-    assert "n = 7; c, 2 cores" in text
-    assert "Repeat: `make bench-x`" in text
-    assert "[Raw data](../bench/x.json)" in " ".join(text.split())
+    assert "*n = 7, of [x](#results).*" in text
+    assert "| [x](../bench/x.json) |  | c, 2 cores, Linux 6, s |  | `make bench-x` |" in text
+    assert text.count("2 cores") == 1
     assert "2000: theirs" in first["w-figure-1.svg"].decode()
     assert first == {path.name: path.read_bytes() for path in page.write({"w": WORK}, MADE, results, tmp_path)}
     assert not (pictures / "gone.svg").exists()
+
+
+def test_the_summary_says_what_ours_shows_only_while_its_claims_hold(results: Results, tmp_path: Path) -> None:
+    work = structs.replace(WORK, found="It is slow.", ours="So is ours.", rests_on=("figure-1",))
+    wrong = structs.replace(ENTRY, claim=(Claim("more", at_least=9),))
+    for said, entry, found in (
+        ("So is ours.", ENTRY, results),
+        ("not in these results, see below", wrong, results),
+        ("not measured yet", ENTRY, Results.measured(tmp_path / "nothing")),
+    ):
+        page.write({"w": structs.replace(work, entry=(entry,))}, MADE, found, tmp_path / "out")
+        text = (tmp_path / "out/papers.md").read_text(encoding="utf-8")
+        assert f"| [A 2000](#a-2000) | It is slow. | {said} |" in text
+
+
+@pytest.mark.parametrize("name", CAPTIONS)
+def test_every_work_has_its_row_in_the_summary_and_claims_behind_it(name: str) -> None:
+    work = form.works()[name]
+    assert work.found
+    assert work.ours
+    assert work.rests_on
+
+
+def test_only_captions_of_the_work_are_in_quotation_marks(results: Results, tmp_path: Path) -> None:
+    entries = tuple(structs.replace(ENTRY, kind=kind) for kind in ("figure", "table", "listing", "text"))
+    page.write({"w": structs.replace(WORK, entry=entries)}, MADE, results, tmp_path)
+    text = (tmp_path / "papers.md").read_text(encoding="utf-8")
+    assert text.count('**"Times"**, section 1.') == 2
+    assert text.count("*Times (no caption)*, section 1.") == text.count("*Times (in our words)*, section 1.") == 1
+
+
+def test_a_figure_is_taken_per_second_of_the_run(tmp_path: Path) -> None:
+    """A quick run sends for two seconds, and a whole one for ten."""
+    (tmp_path / "x.json").write_text(json.dumps(_result(params={"seconds": 2})), encoding="utf-8")
+    found = Results.measured(tmp_path).figure(structs.replace(CELL, per="seconds"))
+    assert found == Figure(11.5, 10.0, 13.0, 7)
 
 
 def test_an_entry_without_its_result_says_so_and_invents_nothing(tmp_path: Path) -> None:
@@ -321,6 +394,7 @@ _HEAD = (
         ('[[entry]]\nkind = "photo"', "Invalid enum value 'photo'"),
         ('[[entry]]\nkindd = "table"', "unknown field `kindd`"),
         (_HEAD + 'claim = [{of = "nobody"}]}]', "w.toml: Table 1: claim: nobody is not allowed; allowed are"),
+        ('rests_on = ["table-1"]\n' + _HEAD + 'says = ""}]', "w.toml: rests_on: table-1 is not allowed; allowed are $"),
         (_HEAD + 'says = "{it} is"}]', "w.toml: Table 1: says: it is not allowed; allowed are"),
         (
             _HEAD + 'value = [{what = "v", value = 1, where = "s", panel = "p"}]}]',

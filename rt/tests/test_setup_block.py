@@ -2,8 +2,11 @@
 
 import json
 
+from rt.bench_sa_setup import Taken, _cells, _median
 from rt.loads.stream import Delivered
+from rt.sa_setup import plan
 from rt.sa_setup.block import Block, Sample, paired
+from rt.sa_setup.rig import SAMPLE_TIMEOUT
 from rt.sa_setup.times import SetupTimes
 
 
@@ -36,6 +39,24 @@ def test_of_several_in_a_span_the_one_that_brought_the_sa_counts() -> None:
 def test_a_set_up_without_its_packets_has_no_time() -> None:
     block = Block(*paired([asked(10, 11), asked(12, 13)], [seen(12.1)]))
     assert (block.unseen, len(block.timed)) == (1, 1)
+
+
+def test_a_set_up_that_was_given_up_took_at_least_so_long() -> None:
+    """Else the median of the others would say that few set-ups are slow, because the slow ones are missing."""
+    block = Block(*paired([asked(10, 11)], [seen(10.2)]), overdue=2)
+    found = {cell.key["what"]: cell for cell in _cells(plan.Key("priority", "stock"), Taken([block]))}
+    assert (list(found["total"].samples), found["total"].given_up) == ([10.0, 1000 * SAMPLE_TIMEOUT, 3e4], 2)
+    assert list(found["ike_auth"].samples) == [2.0]
+    assert list(found["given up"].samples) == [2]
+    assert found["total"].as_dict()["given_up"] == 2
+    assert "given_up" not in found["ike_auth"].as_dict()
+
+
+def test_a_visit_that_gave_up_all_set_ups_is_no_fast_one() -> None:
+    (cell, _) = _cells(plan.Key("priority", "stock"), Taken([Block(overdue=3)]))
+    assert (cell.samples, cell.given_up) == ([3e4] * 3, 3)
+    assert _median(Block(overdue=3)) == SAMPLE_TIMEOUT
+    assert _median(Block()) is None
 
 
 def test_what_is_kept_of_a_visit_is_read_as_it_was() -> None:

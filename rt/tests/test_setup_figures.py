@@ -1,5 +1,6 @@
 """The pictures of bench-sa-setup: the paper's figures 8 and 9 with the place of its captions, and each on one page."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ def whole() -> list[Cell]:
     return found
 
 
+def _comments(drawn: str) -> list[str]:
+    """Return the texts of a picture, line by line, which matplotlib writes as comments."""
+    return [part.partition(" -->")[0] for part in drawn.split("<!-- ")[1:]]
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(plot, "DIRECTORY", tmp_path)
@@ -55,7 +61,7 @@ def test_each_of_the_papers_figures_has_the_load_where_its_caption_says(
     """Its captions: "the response time in the case when the relay node B has a load", and "the receiver C"."""
     draw(Result("sa-setup", {}, whole()))
     drawn = (folder / f"sa-setup-{figure}.svg").read_text(encoding="utf-8")
-    comments = [part.partition(" -->")[0] for part in drawn.split("<!-- ")[1:]]
+    comments = _comments(drawn)
     title = " ".join(comments)
     assert f"Figure {figure.split('-')[1]} of 2007" in title
     assert f"the {place} loaded" in title
@@ -75,11 +81,12 @@ def test_set_ups_that_were_given_up_are_named_beside_the_figure(folder: Path) ->
         and (one.key["profile"], one.key["suite"], one.key["place"], one.key["load"], one.key["what"])
         == ("paper-2007", "paper-2007", "receiver", "saturating", "total")
     )
-    key = {name: value for name, value in cell.key.items() if name != "source"}
-    lost = Cell({**key, "what": "given up"}, "set-ups", [4])
-    draw(Result("sa-setup", {"given_up_after_s": 30}, [cell, lost]))
+    draw(Result("sa-setup", {"given_up_after_s": 30}, [replace(cell, samples=[5.0, 3e4, 3e4], given_up=2)]))
     drawn = (folder / "sa-setup-figure-9-receiver.svg").read_text(encoding="utf-8")
-    assert "given up after 30 s" in drawn
+    assert "given up after 30 s: what reaches this line took at least so long" in drawn
+    assert "given up: 3DES, MODP-1536, IKE daemon at nice 10, -20: 2 of 3" in " ".join(_comments(drawn))
+    draw(Result("sa-setup", {"given_up_after_s": 30}, [cell]))
+    assert "given up" not in (folder / "sa-setup-figure-9-receiver.svg").read_text(encoding="utf-8")
 
 
 def test_what_was_not_measured_is_not_drawn(folder: Path) -> None:

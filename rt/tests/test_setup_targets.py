@@ -1,5 +1,7 @@
 """Each target is judged on its own cells, and never on a cell that was not measured."""
 
+from dataclasses import replace
+
 from rt.measure.results import Cell, Result
 from rt.sa_setup.targets import judged
 
@@ -52,7 +54,14 @@ def test_the_time_of_the_path_is_subtracted_from_the_idle_set_up() -> None:
     assert judged(result(Cell({**key, "apart": "relay"}, "ms", [3.0]))) == []
 
 
-def test_visits_that_were_given_up_are_named() -> None:
-    key = {**priority("paper-2007", "receiver", -20).key, "what": "given up"}
-    (line,) = judged(result(Cell(key, "set-ups", [4])))
-    assert line == "paper-2007, ours, receiver, saturating, -20: 4 set-ups were given up, and are in no other figure"
+def test_set_ups_that_were_given_up_are_named_and_no_clock_has_timed_them() -> None:
+    cell = replace(priority("paper-2007", "receiver", -20, 5.0, 3e4, 3e4), given_up=2)
+    clocks, line = judged(result(cell))
+    assert clocks.startswith("two clocks: the capture timed 1 set-ups")
+    assert line == "paper-2007, ours, receiver, saturating, -20: 2 set-ups were given up, and count as 30 s"
+
+
+def test_the_governors_tail_has_the_set_ups_that_were_given_up() -> None:
+    idle, slow = priority("governor", "none", None, 5.0), priority("governor", "receiver", -20, 5.0, 3e4)
+    first, *_ = judged(result(idle, replace(slow, given_up=1)))
+    assert first.startswith("MISSED (at most 1.5)")
