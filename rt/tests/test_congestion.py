@@ -14,6 +14,7 @@ from rt.congestion import figures, paper
 from rt.congestion.rig import CIRCUMSTANCES, TOGETHER
 from rt.measure import plot, results
 from rt.measure.results import Cell, MeasurementError, Result
+from tests.lab.machines import guest as lab
 from tests.lab.machines.guest import Outcome
 from tests.lab.radio.cell import names
 
@@ -49,7 +50,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, guest: Callable[[int, int
     for module in (results, plot):
         monkeypatch.setattr(module, "DIRECTORY", folder)
     for name, fake in (("obstacle", lambda: None), ("prepare", lambda: None), ("run_in_guest", run_in_guest)):
-        monkeypatch.setattr(bench_congestion.guest, name, fake)
+        monkeypatch.setattr(lab, name, fake)
     monkeypatch.setattr("sys.argv", ["bench-congestion", "--rounds", "3", *flags])
     return bench_congestion.main()
 
