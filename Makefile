@@ -202,7 +202,7 @@ $(STAMPS)/bench: $(STAMPS)/system tools/setup
 	@tools/setup bench
 	@touch $@
 
-bench-%: setup build $(STAMPS)/bench ## run one benchmark: `make bench-NAME` runs rt/bench_NAME.py (root; network; ARGS="--resume": its flags, of which --help tells)
+bench-%: setup build $(STAMPS)/bench ## run one benchmark: `make bench-NAME` runs rt/bench_NAME.py (root; network; ARGS=--help shows its flags)
 	$(BIN)/python -m rt.bench_$(subst -,_,$*) $(ARGS)
 
 papers: setup $(if $(MEASURED),build $(STAMPS)/bench) ## draw docs/papers.md: five works' tables and figures beside ours, from kept results (QUICK=1: measure again into build/papers; root; network)
