@@ -196,16 +196,16 @@ $(STAMPS)/mutants: $(STAMPS)/python tools/setup tools/requirements-mutants.lock
 mutants: setup $(STAMPS)/mutants ## list changes of critical code that no test notices, in build/mutants.json (MINUTES=30, SEED=n, ONLY=python or rust)
 	tools/mutants --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
-bench: $(subst _,-,$(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py))) ## run all benchmarks, with results in build/bench (QUICK=1: few samples)
+bench: $(subst _,-,$(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py))) ## run all benchmarks, with results in build/bench (root; network; QUICK=1: few samples)
 
 $(STAMPS)/bench: $(STAMPS)/system tools/setup
 	@tools/setup bench
 	@touch $@
 
-bench-%: setup build $(STAMPS)/bench ## run one benchmark: `make bench-NAME` runs rt/bench_NAME.py
-	$(BIN)/python -m rt.bench_$(subst -,_,$*)
+bench-%: setup build $(STAMPS)/bench ## run one benchmark: `make bench-NAME` runs rt/bench_NAME.py (root; network; ARGS=--help shows its flags)
+	$(BIN)/python -m rt.bench_$(subst -,_,$*) $(ARGS)
 
-papers: setup $(if $(MEASURED),build $(STAMPS)/bench) ## draw docs/papers.md: five works' tables and figures beside ours, from kept results (QUICK=1: measure again into build/papers; root)
+papers: setup $(if $(MEASURED),build $(STAMPS)/bench) ## draw docs/papers.md: five works' tables and figures beside ours, from kept results (QUICK=1: measure again into build/papers; root; network)
 	$(BIN)/python -m rt.papers $(if $(MEASURED),measure,draw)
 
 baseline: setup ## compare the figures of build/bench with rt/baselines (python -m rt.measure.baseline keep NAME renews)

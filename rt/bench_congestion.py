@@ -2,23 +2,26 @@
 
 Two clients ask a server for a page of 320 kB, alone and as a pair, while others send 0, 100, 125 or 150 Mbit/s over
 the wire of 100 Mbit/s behind the access point, nine tenths by TCP. Throughput and delay are what the dissertation
-measured (figures 2 to 5), whose values are kept beside. As a control the same traffic finds a wire with room for it.
+measured (figures 2 to 5), whose values are kept beside. As a control the wire has room, without the most traffic and
+with it.
 
-hostapd, wpa_supplicant and the kernel's TCP run in a guest, whose time follows the executed instructions.
+hostapd, wpa_supplicant and the kernel's TCP run in a guest, whose time follows the executed instructions. A run that
+ends early keeps its complete rounds, and --resume goes on with them.
 """
 
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from rt.congestion import figures, paper
 from rt.congestion.rig import CIRCUMSTANCES, TOGETHER
+from rt.measure import results
 from rt.measure.frame import Bench
-from rt.measure.results import DIRECTORY, QUICK, MeasurementError, Result
+from rt.measure.results import QUICK, MeasurementError, Result
 from tests.lab.basics import patience
 from tests.lab.machines import guest
 from tests.lab.radio import cell
@@ -37,21 +40,19 @@ Row = Mapping[str, Any]
 
 def main() -> int:
     """Boot the guest once for all rounds."""
-    bench = Bench("congestion", __doc__, 2 if QUICK else 20)
+    bench = Bench("congestion", __doc__, 2 if QUICK else 20, resumable=True)
     rounds = bench.parse().rounds
     bench.need(guest.obstacle())
+    journal = bench.journal({"rounds": rounds})
     with bench.measuring():
         guest.prepare()
-        bench.say(f"{rounds} rounds of {len(CIRCUMSTANCES)} circumstances")
-        rows = measured(rounds)
-        for row in rows:
-            key = {name: row[name] for name in ("wire", "congestion", "how", "client")}
-            bench.take({"what": "throughput", **key}, "Mbit/s", [row["throughput"]])
-            bench.take({"what": "delay", **key}, "ms", [1000 * row["delay"]])
-        for row in rows[:: sum(map(len, TOGETHER))]:  # the same for all pages of a circumstance
-            if row["congestion"]:
-                key = {"what": "others", "wire": row["wire"], "congestion": row["congestion"]}
-                bench.take(key, "Mbit/s", [row["carried"]])
+        bench.say(f"{rounds - len(journal)} rounds of {len(CIRCUMSTANCES)} circumstances")
+        todo = range(len(journal), rounds)
+        measure(todo, lambda rows: journal.add(str(len(journal)), rows), results.DIRECTORY / "congestion")
+    for number in range(len(journal)):
+        _take(bench, journal[str(number)])
+    if not bench.cut_short:
+        journal.close()
     params = {"rounds": rounds, "page": cell.PAGE, "queue": cell.QUEUE, "tcp": cell.TCP_PART, "airtime": False}
     said = {"paper": [point._asdict() for point in paper.POINTS], "citation": paper.CITATION}
     result = bench.result({**params, **said, "time": "1 ns for each instruction"})
@@ -59,19 +60,42 @@ def main() -> int:
     return bench.finish(result, figures.draw)
 
 
-def measured(rounds: int, folder: Path = DIRECTORY / "congestion") -> list[Row]:
-    """Return a row for each client that asked for a page. Raises MeasurementError."""
+def _take(bench: Bench, rows: Sequence[Row]) -> None:
+    """Take the samples of one round."""
+    for row in rows:
+        key = {name: row[name] for name in ("wire", "congestion", "how", "client")}
+        bench.take({"what": "throughput", **key}, "Mbit/s", [row["throughput"]])
+        bench.take({"what": "delay", **key}, "ms", [1000 * row["delay"]])
+    for row in rows[:: sum(map(len, TOGETHER))]:  # the same for all pages of a circumstance
+        if row["congestion"]:
+            key = {"what": "others", "wire": row["wire"], "congestion": row["congestion"]}
+            bench.take(key, "Mbit/s", [row["carried"]])
+
+
+def measure(rounds: range, keep: Callable[[list[Row]], None], folder: Path) -> None:
+    """Measure these rounds in the guest and give each to ``keep``: a row for each client that asks for a page.
+
+    A run that ends early, for whatever reason, keeps its complete rounds too. Raises MeasurementError.
+    """
+    if not rounds:
+        return
     shutil.rmtree(folder, ignore_errors=True)
-    outcome = guest.run_in_guest(f"{_COMMAND} {rounds}", folder, seconds=SECONDS, kernel="generic", deterministic=True)
+    command = f"{_COMMAND} {rounds.start} {rounds.stop}"
+    try:
+        outcome = guest.run_in_guest(command, folder, seconds=SECONDS, kernel="generic", deterministic=True)
+    finally:
+        left = folder / "congestion.jsonl"
+        for line in left.read_text(encoding="utf-8").splitlines(keepends=True) if left.exists() else ():
+            if line.endswith("\n"):  # else the guest died while it wrote
+                keep(read(line))
     if outcome.status != 0:
         raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
-    return read((folder / "congestion.json").read_text(encoding="utf-8"), rounds)
 
 
-def read(text: str, rounds: int) -> list[Row]:
-    """Return the rows that the guest left; raises MeasurementError when some are missing, or the traffic was none."""
-    rows: list[Row] = json.loads(text)
-    expected = rounds * len(CIRCUMSTANCES) * sum(map(len, TOGETHER))
+def read(line: str) -> list[Row]:
+    """Return the rows of a round; raises MeasurementError when some are missing, or the traffic was none."""
+    rows: list[Row] = json.loads(line)
+    expected = len(CIRCUMSTANCES) * sum(map(len, TOGETHER))
     if len(rows) != expected:
         raise MeasurementError(f"{len(rows)} pages, expected {expected}")
     for row in rows:
@@ -82,14 +106,14 @@ def read(text: str, rounds: int) -> list[Row]:
 
 
 def ratios(result: Result) -> Iterator[Mapping[str, object]]:
-    """Yield how many times the delay without congestion a client has, and what part of the throughput."""
+    """Yield how many times the delay of the same wire without congestion a client has, and the same of throughput."""
     cells = [one for one in result.cells if one.key["what"] != "others"]
     at: dict[tuple[object, ...], Sequence[float]] = {
         (one.key["what"], one.key["how"], one.key["client"], one.key["congestion"], one.key["wire"]): one.samples
         for one in cells
     }
     for (what, how, client, level, wire), samples in at.items():
-        calm = at.get((what, how, client, 0, cell.NARROW))
+        calm = at.get((what, how, client, 0, wire))
         if level and calm:
             each = [sample / median(calm) for sample in samples]
             key = {"what": what, "how": how, "client": client, "wire": wire, "congestion": level, "to": "no congestion"}

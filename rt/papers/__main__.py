@@ -1,7 +1,7 @@
 """Redraw every table and figure of five works from kept results: `make papers`.
 
     python -m rt.papers draw        docs/papers.md and its pictures, from the kept results
-    python -m rt.papers measure     measure with QUICK=1 into build/bench, and draw into build/papers (root)
+    python -m rt.papers measure     measure with QUICK=1 into build/bench, and draw into build/papers (root; network)
     python -m rt.papers keep NAME   keep build/bench/NAME.json, which must be a whole run
     python -m rt.papers missing     what has no kept result, no sentence, or a claim that does not hold
 
@@ -39,14 +39,17 @@ def draw_command() -> None:
 
 @main.command("measure")
 def measure_command() -> None:
-    """Measure with QUICK=1, and draw into build/papers. A benchmark that fails leaves its entries unanswered."""
+    """Measure with QUICK=1, and draw into build/papers.
+
+    A benchmark that fails, or that needs root and has it not, leaves its entries unanswered.
+    """
     wanted = {name: made for name, made in results().items() if made.quick and name in _needed()}
     before = {name: _written(name) for name in wanted}
     failures = [name for name, made in wanted.items() if not _measured(name, made)]
     fresh = [name for name in wanted if _written(name) != before[name]]
     _say(_draw(Results.measured(DIRECTORY, fresh), MEASURED))
     for name in failures:
-        click.echo(f"papers: {name} failed; its messages are above ({wanted[name].command})", err=True)
+        click.echo(f"papers: {name} was not measured; its messages are above ({wanted[name].command})", err=True)
     sys.exit(1 if failures else 0)
 
 
@@ -87,6 +90,9 @@ def _needed() -> set[str]:
 
 
 def _measured(name: str, made: Made) -> bool:
+    if made.root and os.geteuid() != 0:
+        click.echo(f"papers: {name}: needs root", err=True)
+        return False
     click.echo(f"papers: {name}: {made.command}", err=True)
     environment = {**os.environ, "QUICK": "1"}
     return subprocess.run(["bash", "-c", made.command], cwd=REPOSITORY, env=environment, check=False).returncode == 0

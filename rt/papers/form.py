@@ -30,10 +30,16 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: str
     over: dict[str, str | int | float | bool] = {}
     """Key of a cell of the same unit; the figure is the quotient of the two medians."""
+    less: dict[str, str | int | float | bool] = {}
+    """Key of a cell of the same unit; the figure is the difference of the two medians."""
     scale: float = 1.0
     """What our unit is multiplied by to be the work's."""
     per: str = ""
     """The result's parameter that our figure is divided by, such as the seconds of a flow."""
+
+    def __post_init__(self) -> None:
+        if self.over and self.less:
+            raise ValueError("`over` and `less` together are not allowed; allowed is one of them")
 
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -223,6 +229,7 @@ class Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     minutes: int
     """How long that takes in full; with QUICK=1 it ends in under three minutes."""
     root: bool = True
+    """Whether that needs root."""
     quick: bool = True
     """Whether QUICK=1 make papers runs it."""
 

@@ -29,7 +29,7 @@ class Figure:
     low: float
     high: float
     n: int
-    """Samples; of a quotient the fewer of both."""
+    """Samples; of two cells the fewer of both."""
     at_least: bool = False
     """Whether the median is a lower bound, because half of what it is of was given up."""
     open: bool = False
@@ -78,25 +78,14 @@ class Results:
                 f"{selector.result}: {selector.key} in {selector.unit} fits {len(cells)} cells, allowed is 1"
             )
         figure = self.of_cell(selector, cells[0])
-        if not selector.over:
+        if not (second := selector.over or selector.less):
             return figure
-        other = self.figure(
-            Selector(selector.result, selector.over, selector.unit, scale=selector.scale, per=selector.per)
-        )
+        other = self.figure(Selector(selector.result, second, selector.unit, scale=selector.scale, per=selector.per))
         if not other:
             return None
-        if not other.median:
-            raise KeptError(f"{selector.result}: the median of {selector.over} is 0, so nothing can be divided by it")
         if other.open:
-            raise KeptError(f"{selector.result}: too many of {selector.over} were given up to divide by its median")
-        return Figure(
-            figure.median / other.median,
-            figure.low / other.high if other.high else 0.0,
-            figure.high / other.low if other.low else float("inf"),
-            min(figure.n, other.n),
-            figure.at_least,
-            figure.open,
-        )
+            raise KeptError(f"{selector.result}: too many of {second} were given up to take its median")
+        return _difference(figure, other) if selector.less else _quotient(figure, other, selector)
 
     def of_cell(self, selector: Selector, cell: Mapping[str, Any]) -> Figure:
         """Return the figure of one of the cells that fit, in the work's unit."""
@@ -125,6 +114,20 @@ def interval(samples: Sequence[float], given_up: int = 0) -> Figure:
     ordered, (low, high) = sorted(samples), plot.interval(samples)
     bound = ordered[-given_up] if given_up else float("inf")
     return Figure(median(ordered), low, high, len(ordered), ordered[len(ordered) // 2] >= bound, high >= bound)
+
+
+def _difference(figure: Figure, other: Figure) -> Figure:
+    low, high = figure.low - other.high, figure.high - other.low
+    return Figure(figure.median - other.median, low, high, min(figure.n, other.n), figure.at_least, figure.open)
+
+
+def _quotient(figure: Figure, other: Figure, selector: Selector) -> Figure:
+    """Raises KeptError if nothing can be divided by the other one."""
+    if not other.median:
+        raise KeptError(f"{selector.result}: the median of {selector.over} is 0, so nothing can be divided by it")
+    low = figure.low / other.high if other.high else 0.0
+    high = figure.high / other.low if other.low else float("inf")
+    return Figure(figure.median / other.median, low, high, min(figure.n, other.n), figure.at_least, figure.open)
 
 
 def keep(source: Path, folder: Path = KEPT) -> Path:

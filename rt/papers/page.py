@@ -22,7 +22,7 @@ result, as root, and writes build/papers.
 not in the text, the entry says so, and nothing is read off the chart. Ours are medians. An interval
 is the 95 % confidence interval of the median by order statistics, which assumes no distribution; of
 fewer than six samples it is their range. Kaplan's quotients are taken in each round, and the median
-of these is shown. All others divide two medians, and their interval goes from the least to the
+of these is shown. All others divide two medians, or subtract them, and their interval goes from the least to the
 greatest that both intervals allow. Samples of one visit to a node are not independent of each other, so that the
 interval may be too narrow; the rounds are in the raw data. In pictures, ours are filled and the
 works' are hollow; bars are intervals, and dotted lines only guide the eye between the values that a

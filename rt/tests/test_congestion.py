@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 from rt import bench_congestion
 from rt.congestion import figures, paper
 from rt.congestion.rig import CIRCUMSTANCES, TOGETHER
-from rt.measure import results
+from rt.measure import plot, results
 from rt.measure.results import Cell, MeasurementError, Result
+from tests.lab.machines import guest as lab
+from tests.lab.machines.guest import Outcome
 from tests.lab.radio.cell import names
 
 
-def rows(rounds: int = 1) -> list[dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
     """Return what a guest leaves in which congestion triples the delay."""
     return [
         {
@@ -24,30 +27,67 @@ def rows(rounds: int = 1) -> list[dict[str, Any]]:
             "wire": wire,
             "how": names(clients),
             "client": client,
-            "delay": 0.3 if level > wire / 2 else 0.1,
+            "delay": 0.3 if level > wire / 2 else 10 / wire,
             "throughput": 10.0 if level > wire / 2 else 30.0,
             "carried": 0.9 * min(level, wire),
         }
-        for _, (level, wire), clients in product(range(rounds), CIRCUMSTANCES, TOGETHER)
+        for (level, wire), clients in product(CIRCUMSTANCES, TOGETHER)
         for client in clients
     ]
 
 
-def test_rows_are_taken_as_they_are() -> None:
-    assert bench_congestion.read(json.dumps(rows(2)), 2) == rows(2)
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, guest: Callable[[int, int], str], *flags: str) -> int:
+    """Run the benchmark with a guest that leaves what ``guest`` returns of the rounds, or raises it."""
+
+    def run_in_guest(command: str, results: Path, **_: object) -> Outcome:
+        first, end = map(int, command.split()[-2:])
+        results.mkdir(parents=True)
+        (results / "congestion.jsonl").write_text(guest(first, end), encoding="utf-8")
+        if end - first > 1:
+            raise KeyboardInterrupt
+        return Outcome(0, "", "")
+
+    for module in (results, plot):
+        monkeypatch.setattr(module, "DIRECTORY", folder)
+    for name, fake in (("obstacle", lambda: None), ("prepare", lambda: None), ("run_in_guest", run_in_guest)):
+        monkeypatch.setattr(lab, name, fake)
+    monkeypatch.setattr("sys.argv", ["bench-congestion", "--rounds", "3", *flags])
+    return bench_congestion.main()
+
+
+def test_a_run_that_is_interrupted_keeps_its_complete_rounds_and_resume_measures_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def guest(first: int, end: int) -> str:
+        asked.append((first, end))
+        whole = json.dumps(rows()) + "\n"
+        return whole * 2 + whole[:99] if first == 0 else whole
+
+    def kept() -> tuple[str, set[int]]:
+        found = json.loads((tmp_path / "congestion.json").read_text(encoding="utf-8"))
+        return found["params"]["cut_short"], {cell["n"] for cell in found["cells"]}
+
+    assert run(tmp_path, monkeypatch, guest) == 1
+    assert kept() == ("interrupted", {2})
+    assert run(tmp_path, monkeypatch, guest, "--resume") == 0
+    assert kept() == ("", {3})
+    assert asked == [(0, 3), (2, 3)]
+    assert not (tmp_path / "congestion.visits.jsonl").exists()
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda found: found[:-1], "19 pages, expected 20"),
+        (lambda found: found[:-1], "23 pages, expected 24"),
         (lambda found: [{**row, "carried": 0.0} for row in found], "0 Mbit/s of others' traffic"),
         (lambda found: [{**row, "carried": min(row["carried"], 60)} for row in found], "60 Mbit/s .* to be 150"),
     ],
 )
 def test_a_page_that_is_missing_and_traffic_that_was_none_are_refused(spoil: Callable[[Any], Any], words: str) -> None:
     with pytest.raises(MeasurementError, match=words):
-        bench_congestion.read(json.dumps(spoil(rows())), 1)
+        bench_congestion.read(json.dumps(spoil(rows())))
 
 
 def result() -> Result:
@@ -61,7 +101,7 @@ def result() -> Result:
     return Result("congestion", {}, cells)
 
 
-def test_each_level_is_compared_with_no_congestion_and_so_is_the_control() -> None:
+def test_each_level_is_compared_with_no_congestion_on_the_same_wire() -> None:
     found = list(bench_congestion.ratios(result()))
     by_level = {
         (one["key"]["congestion"], one["key"]["wire"]): one["median"]  # type: ignore[index]
@@ -72,8 +112,6 @@ def test_each_level_is_compared_with_no_congestion_and_so_is_the_control() -> No
 
 
 def test_the_plot_has_our_curves_and_the_papers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rt.measure import plot  # noqa: PLC0415
-
     for module in (results, plot):
         monkeypatch.setattr(module, "DIRECTORY", tmp_path)
     figures.draw(result())

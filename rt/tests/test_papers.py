@@ -199,6 +199,12 @@ WORK = Work("A 2000", "A: B. 2000.", "It asks.", (ENTRY,))
 MADE = {"x": Made("make bench-x", 1)}
 
 
+def test_a_difference_has_the_widest_interval(results: Results) -> None:
+    found = results.figure(Selector("x", {"by": "a", "nice": 19}, "ms", less={"by": "a", "nice": 0}))
+    assert found == Figure(19, 13, 25, 7)
+    assert results.figure(Selector("x", {"by": "a", "nice": 19}, "ms", less={"by": "c"})) is None
+
+
 @pytest.mark.parametrize(
     ("n", "low", "high"),
     [(1, 0, 0), (5, 0, 4), (6, 0, 5), (9, 1, 7), (20, 5, 14), (100, 39, 60)],
@@ -390,6 +396,11 @@ _HEAD = (
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (
+            _HEAD + 'figure = [{name = "n", what = "w", ours = {result = "x", key = {}, unit = "", over = {a = 1}, '
+            "less = {a = 1}}}]}]",
+            "`over` and `less` together are not allowed; allowed is one of them",
+        ),
         ("short = 1", r"w.toml: Expected `str`, got `int` - at `\$.short`"),
         ('[[entry]]\nkind = "photo"', "Invalid enum value 'photo'"),
         ('[[entry]]\nkindd = "table"', "unknown field `kindd`"),
@@ -460,14 +471,27 @@ def test_measuring_draws_what_was_measured_now_and_names_the_benchmark_that_fail
     new, old = tmp_path / "new", tmp_path / "x.json"
     old.write_text(json.dumps(_result()), encoding="utf-8")
     new.write_text(json.dumps(_result(params={"quick": True})), encoding="utf-8")
-    made = {"x": Made(program.format(new=new, x=old), 1), "unused": Made("false", 1)}
+    made = {"x": Made(program.format(new=new, x=old), 1, root=False), "unused": Made("false", 1, root=False)}
     monkeypatch.setattr(command, "works", lambda: {"w": WORK})
     monkeypatch.setattr(command, "results", lambda: made)
     monkeypatch.setattr(command, "DIRECTORY", tmp_path)
     monkeypatch.setattr(command, "MEASURED", tmp_path / "papers")
     found = CliRunner().invoke(command.main, ["measure"])
     assert found.exit_code == status
-    assert ("x failed" in found.output) is bool(status)
+    assert ("x was not measured" in found.output) is bool(status)
     text = " ".join((tmp_path / "papers/papers.md").read_text(encoding="utf-8").split())
     assert ("too few samples to quote" in text) is drawn
     assert ("**Not measured yet:** x." in text) is not drawn
+
+
+def test_what_needs_root_is_not_measured_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"x": Made(f"touch {tmp_path}/measured", 1)}
+    monkeypatch.setattr(command, "works", lambda: {"w": WORK})
+    monkeypatch.setattr(command, "results", lambda: made)
+    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(command, "MEASURED", tmp_path / "papers")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    found = CliRunner().invoke(command.main, ["measure"])
+    assert found.exit_code == 1
+    assert "x: needs root" in found.output
+    assert not (tmp_path / "measured").exists()

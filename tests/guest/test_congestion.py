@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from rt.bench_congestion import measured
+from rt.bench_congestion import measure
 from tests.lab.basics.places import BUILD
 from tests.lab.machines import guest
 from tests.lab.radio.cell import NARROW, WIDE
 
-WORSE, ALIKE = 2.0, 1.5
-"""Times the delay without congestion: at least, where the wire is full, and at most, where it has room."""
+WORSE, ALIKE = 2.0, {"single": 1.5, "paired": 2.0}
+"""Times the delay without congestion on the same wire: at least, where it is full, and at most, where it has room. The
+guest's one processor forwards that traffic beside a pair's pages, which costs them up to two thirds."""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,9 @@ def pages() -> Sequence[Mapping[str, Any]]:
     """Return how the clients got the page, once in each circumstance."""
     if obstacle := guest.obstacle():
         pytest.skip(obstacle)
-    return measured(1, BUILD / "artifacts" / "congestion")
+    found: list[Mapping[str, Any]] = []
+    measure(range(1), found.extend, BUILD / "artifacts" / "congestion")
+    return found
 
 
 def middle(pages: Sequence[Mapping[str, Any]], what: str, how: str, level: int, wire: int) -> float:
@@ -48,5 +51,5 @@ def test_a_full_wire_makes_clients_slow(pages: Sequence[Mapping[str, Any]], how:
 @pytest.mark.timeout(3700)
 @pytest.mark.parametrize("how", ["single", "paired"])
 def test_the_same_traffic_on_a_wire_with_room_makes_nobody_slow(pages: Sequence[Mapping[str, Any]], how: str) -> None:
-    calm, beside = middle(pages, "delay", how, 0, NARROW), middle(pages, "delay", how, 150, WIDE)
-    assert beside < ALIKE * calm
+    calm, beside = middle(pages, "delay", how, 0, WIDE), middle(pages, "delay", how, 150, WIDE)
+    assert beside < ALIKE[how] * calm

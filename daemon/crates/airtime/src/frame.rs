@@ -64,6 +64,49 @@ pub struct Times {
     pub retries: Duration,
 }
 
+/// The kind of what a station puts on the air.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A question whether the receiver's air is free.
+    Rts,
+    /// Its answer.
+    Cts,
+    /// Frames of the caller.
+    Data,
+    /// An acknowledgement of one frame.
+    Ack,
+    /// An acknowledgement of an aggregate.
+    BlockAck,
+}
+
+/// A frame of the caller within a transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// The frame.
+    pub id: u64,
+    /// Its octets with header and check sequence.
+    pub octets: usize,
+    /// Whether it was sent before.
+    pub retry: bool,
+}
+
+/// What a station puts on the air, as a radio that hears everything captures it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sent {
+    /// When its preamble begins.
+    pub at: Duration,
+    /// Who sends it.
+    pub from: StationId,
+    /// To whom it is addressed.
+    pub to: Receiver,
+    /// What it is.
+    pub what: What,
+    /// At which rate.
+    pub rate: Rate,
+    /// The caller's frames in it: none unless it is data, several in an aggregate.
+    pub carried: Vec<Carried>,
+}
+
 /// What happened on the air.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {

@@ -22,7 +22,7 @@ mod reach;
 pub mod scenario;
 mod station;
 
-pub use frame::{Attempt, Event, Frame, Receiver, Times};
+pub use frame::{Attempt, Carried, Event, Frame, Receiver, Sent, Times, What};
 pub use medium::{Medium, Settings};
 pub use phy::Phy;
 pub use rate::Rate;

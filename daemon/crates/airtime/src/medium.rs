@@ -7,7 +7,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
 
-use crate::frame::{Event, Frame, Receiver, Times};
+use crate::frame::{Event, Frame, Receiver, Sent, Times};
 use crate::phy::Phy;
 use crate::rate::Rate;
 use crate::reach::Reach;
@@ -64,6 +64,8 @@ pub struct Medium {
     order: u64,
     rng: fastrand::Rng,
     events: VecDeque<Event>,
+    /// What was put on the air; `None`: nobody watches.
+    watched: Option<VecDeque<Sent>>,
 }
 
 /// Something to do at a time; equal times in the order in which they were set.
@@ -125,7 +127,18 @@ impl Medium {
             timers: BinaryHeap::new(),
             order: 0,
             events: VecDeque::new(),
+            watched: None,
         }
+    }
+
+    /// Keeps what stations put on the air from now on, until [`Medium::poll_sent`] returns it.
+    pub fn watch(&mut self) {
+        self.watched.get_or_insert_default();
+    }
+
+    /// Returns what was put on the air next, in the order of time, since [`Medium::watch`].
+    pub fn poll_sent(&mut self) -> Option<Sent> {
+        self.watched.as_mut()?.pop_front()
     }
 
     /// Returns what all stations have in common.
@@ -195,6 +208,7 @@ impl Medium {
             frame,
             since: now,
             attempts: 0,
+            aired: false,
             received: false,
             times: Times::default(),
         });

@@ -45,6 +45,8 @@ pub(crate) struct Queued {
     pub frame: Frame,
     pub since: Time,
     pub attempts: u32,
+    /// Whether it has been on the air: an attempt may end with its RTS.
+    pub aired: bool,
     /// Whether the addressed station has it; only the acknowledgement may be lacking.
     pub received: bool,
     pub times: Times,

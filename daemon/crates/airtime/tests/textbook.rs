@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use airtime::scenario::{run, Flow, Load, Outcome};
-use airtime::{Medium, Phy, Rate, Reach, Settings, Time};
+use airtime::{Attempt, Frame, Medium, Phy, Rate, Reach, Receiver, Sent, Settings, Time, What};
 
 const SPAN: Duration = Duration::from_secs(20);
 const OCTETS: usize = 1500;
@@ -235,4 +235,83 @@ fn with_capture_the_nearer_of_two_hidden_stations_wins() {
     assert!(near < 2 * far + 1000, "{near} and {far}");
     let (near, far) = of(Some(10.0));
     assert!(near > 10 * far, "{near} and {far}");
+}
+
+/// What is on the air when station 0 has so many frames for somebody, each of them tried twice.
+fn watched(to: Receiver, frames: u64, rts: bool) -> Vec<Sent> {
+    let rate = Rate::ht(4, false, false).unwrap();
+    let settings = Settings {
+        aggregate: 8,
+        ..settings(Phy::g(), 1)
+    };
+    let mut medium = Medium::new(settings, Reach::all(2, SNR_DB), Time::ZERO);
+    medium.watch();
+    for id in 0..frames {
+        let attempts = vec![Attempt {
+            rate,
+            count: 2,
+            rts,
+        }];
+        let frame = Frame {
+            id,
+            to,
+            octets: OCTETS,
+            attempts,
+            acknowledged: true,
+            aggregated: true,
+            channel: 1,
+        };
+        medium.handle_frame(Time::ZERO, 0, frame);
+    }
+    medium.handle_timeout(SPAN);
+    let sent = std::iter::from_fn(|| medium.poll_sent()).collect();
+    assert_eq!(medium.poll_sent(), None);
+    sent
+}
+
+#[test]
+fn who_watches_sees_an_exchange_with_a_sifs_between_its_frames() {
+    let sent = watched(Receiver::Station(1), 3, true);
+    let kinds: Vec<_> = sent.iter().map(|one| (one.from, one.what)).collect();
+    let expected = [
+        (0, What::Rts),
+        (1, What::Cts),
+        (0, What::Data),
+        (1, What::BlockAck),
+    ];
+    assert_eq!(kinds, expected);
+    let carried: Vec<_> = sent[2]
+        .carried
+        .iter()
+        .map(|one| (one.id, one.octets, one.retry))
+        .collect();
+    assert_eq!(
+        carried,
+        [(0, OCTETS, false), (1, OCTETS, false), (2, OCTETS, false)]
+    );
+    let phy = Phy::g();
+    for (pair, octets) in sent.windows(2).zip([20, 14, 3 * 1504]) {
+        let gap = pair[1].at - pair[0].at - phy.duration(pair[0].rate, octets);
+        assert_eq!(gap, Duration::from_micros(10), "{pair:?}");
+    }
+}
+
+#[test]
+fn a_single_frame_has_an_ack_and_what_was_on_the_air_before_is_marked() {
+    let sent = watched(Receiver::Station(1), 1, false);
+    let kinds: Vec<_> = sent.iter().map(|one| one.what).collect();
+    assert_eq!(kinds, [What::Data, What::Ack]);
+    let again = watched(Receiver::Nobody, 1, false);
+    let marks: Vec<_> = again.iter().map(|one| one.carried[0].retry).collect();
+    assert_eq!(marks, [false, true]);
+    let asked = watched(Receiver::Nobody, 1, true);
+    assert!(asked.iter().all(|one| one.what == What::Rts), "{asked:?}");
+}
+
+#[test]
+fn nothing_is_kept_while_nobody_watches() {
+    let flows = [Flow::saturated(&[0, 1], OCTETS, rate(24_000))];
+    let mut medium = Medium::new(settings(Phy::g(), 1), Reach::all(2, SNR_DB), Time::ZERO);
+    run(&mut medium, &flows, Time::ZERO, SPAN);
+    assert_eq!(medium.poll_sent(), None);
 }

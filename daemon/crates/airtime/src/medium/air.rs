@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Medium, Task};
-use crate::frame::{Event, Receiver};
+use crate::frame::{Carried, Event, Receiver, Sent, What};
 use crate::phy::{ACK_OCTETS, BLOCK_ACK_OCTETS, CTS_OCTETS};
 use crate::rate::Rate;
 use crate::reach::{decibels, loss};
@@ -54,6 +54,7 @@ impl Medium {
         reserved: Time,
     ) -> Time {
         let takes = self.settings.phy.duration(rate, octets);
+        self.show(now, from, to, kind, rate);
         // An answer goes out on the channel of what it answers.
         let asked = self
             .addressed(to)
@@ -97,6 +98,41 @@ impl Medium {
             },
         );
         takes
+    }
+
+    /// Keeps a frame that begins for who watches.
+    fn show(&mut self, at: Time, from: StationId, to: Receiver, kind: Kind, rate: Rate) {
+        let Some(watched) = &mut self.watched else {
+            return;
+        };
+        let aboard = |id: StationId| self.stations[id].aboard.as_slice();
+        let (what, carried) = match (kind, to) {
+            (Kind::Rts, _) => (What::Rts, Vec::new()),
+            (Kind::Cts, _) => (What::Cts, Vec::new()),
+            (Kind::Ack, Receiver::Station(to)) if aboard(to).len() > 1 => {
+                (What::BlockAck, Vec::new())
+            }
+            (Kind::Ack, _) => (What::Ack, Vec::new()),
+            (Kind::Data, _) => (
+                What::Data,
+                aboard(from)
+                    .iter()
+                    .map(|queued| Carried {
+                        id: queued.frame.id,
+                        octets: queued.frame.octets,
+                        retry: queued.aired,
+                    })
+                    .collect(),
+            ),
+        };
+        watched.push_back(Sent {
+            at,
+            from,
+            to,
+            what,
+            rate,
+            carried,
+        });
     }
 
     /// Returns with which strength over the noise a frame arrives at a station: 0 on another channel,

@@ -108,6 +108,9 @@ impl Medium {
         station.counters.data_sent += 1;
         let to = station.aboard[0].frame.to;
         self.put(now, id, to, Kind::Data, rate, octets, reserved);
+        for queued in &mut self.stations[id].aboard {
+            queued.aired = true;
+        }
     }
 
     fn octets_aboard(&self, id: StationId) -> usize {
