@@ -145,8 +145,7 @@ def ipsec(testbed: Testbed, suite: str) -> Iterator[Line]:
         lab.set_up()
         first, *others = lab.nodes.values()
         for other in others:
-            first.install_card(other)
-            other.install_card(first)
+            lab.trust(first.name, other.name)
         lab.start()
         for other in others:
             first.wait_protected(other, READY)

@@ -102,8 +102,7 @@ def protected(testbed: Testbed, options: Options) -> Iterator[Line]:
         client, *gateways = lab.nodes.values()
         ends = _surround(list(lab.nodes.values()), lab.outsider)
         for gateway in gateways:
-            client.install_card(gateway)
-            gateway.install_card(client)
+            lab.trust(client.name, gateway.name)
         lab.start()
         plane = options.policy.get("data_plane", "ipsec")
         for gateway in gateways:

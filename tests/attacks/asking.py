@@ -24,9 +24,7 @@ def two_peers(label: str) -> Lab:
 
 def prepare(lab: Lab) -> None:
     """Have a and c trust each other without starting any daemon."""
-    lab.set_up()
-    lab["a"].install_card(lab["c"])
-    lab["c"].install_card(lab["a"])
+    lab.set_up().trust("a", "c")
 
 
 def limit(node: Node, **limits: int) -> None:

@@ -94,10 +94,8 @@ def accused(*nodes: Node) -> list[str]:
 def test_neither_a_node_alone_nor_who_replays_its_claims_passes_for_two() -> None:
     """a asks c in vain, since c has no IKE daemon; then a starts again. b repeats what it has heard of a before."""
     with Lab("copied-key", line(names(3))) as lab:
-        a, c = lab.set_up()["a"], lab["c"]
-        a.install_card(c)
-        c.install_card(a)
-        lab.start("meshsecd", "router")
+        a, c = lab["a"], lab["c"]
+        lab.set_up().trust("a", "c").start("meshsecd", "router")
         lab.start("charon", nodes=[a])
         with hostile(lab) as relay:
             wait_until("a claims", lambda: relay.of(Claim), [], 90)

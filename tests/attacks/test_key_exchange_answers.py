@@ -38,10 +38,7 @@ FORGERIES: dict[str, Forgery] = {
 def pair() -> Iterator[Lab]:
     """Start a and c, which trust each other; b is the relay whose place the stranger takes."""
     with Lab("answers", line(names(3)), Options(ipv4=True)) as lab:
-        lab.set_up()
-        lab["a"].install_card(lab["c"])
-        lab["c"].install_card(lab["a"])
-        lab.start()
+        lab.set_up().trust("a", "c").start()
         lab["a"].wait_protected(lab["c"])
         with Reach(lab, "b", ("a", "c")) as reach, LongWay(lab["b"].namespace, reach.ends, reach.send):
             yield lab

@@ -35,9 +35,7 @@ _EVERYTHING = f"{_ESP_ALONE} udp dport {{ 500, 4500 }} drop;"
 def line_of_two_peers() -> Iterator[Lab]:
     """Start a and c, which trust each other, and the relay b."""
     with Lab("liveness", line(names(3)), Options(ipv4=True)) as lab:
-        lab.set_up()
-        lab["a"].install_card(lab["c"])
-        lab["c"].install_card(lab["a"])
+        lab.set_up().trust("a", "c")
         limit(lab["c"], half_open_timeout=5)
         lab.start()
         yield lab

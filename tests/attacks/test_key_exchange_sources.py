@@ -25,11 +25,8 @@ STRANGER = "fd12:3456:789a:bcde:f012:3456:789a:bcde"
 def lab_of_three() -> Iterator[Lab]:
     """Start a and c, which trust each other; c also trusts d, which does not run. b is a relay."""
     with Lab("sources", [*line(names(3)), ("b", "d")], Options(ipv4=True)) as lab:
-        lab.set_up()
-        a, c, d = (lab[name] for name in "acd")
-        a.install_card(c)
-        c.install_card(a)
-        c.install_card(d)
+        lab.set_up().trust("a", "c")
+        lab["c"].install_card(lab["d"])
         lab.start(nodes=[lab[name] for name in "abc"])
         yield lab
 

@@ -31,9 +31,7 @@ def attacked() -> Iterator[tuple[Lab, medium.Air, Ear]]:
         a, c = lab["a"], lab["c"]
         for node in (a, c):
             node.set_up(lab.options)
-        a.install_card(c)
-        c.install_card(a)
-        lab.start(nodes=[a, c])
+        lab.trust("a", "c").start(nodes=[a, c])
         for node, peer in ((a, c), (c, a)):
             node.wait_protected(peer, AGAIN)
         yield lab, air, ear

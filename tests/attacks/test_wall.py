@@ -70,10 +70,8 @@ class Siege:
 def besieged(label: str, options: Options, *kinds: str) -> Iterator[Siege]:
     """Make the lab and start these daemons of the peers, by default all."""
     with Lab(label, [("a", "b"), ("b", "c"), ("a", "m")], options) as lab:
-        lab.set_up()
+        lab.set_up().trust("a", "c")
         a, b, c = (lab[name] for name in "abc")
-        a.install_card(c)
-        c.install_card(a)
         b.assign_addresses()
         lab.start("router", nodes=[b]).start(*kinds, nodes=[a, c])
         host = Host.behind(a, lab.outsider("alan"))

@@ -48,13 +48,7 @@ short_and_long = pytest.mark.parametrize(
 def lab() -> Iterator[Lab]:
     """Start a - b - c and a - m: a, b and c trust each other; m is a stranger with a cable to a and no daemon."""
     with Lab("held", [("a", "b"), ("b", "c"), ("a", "m")], Options(ipv4=True)) as made:
-        made.set_up()
-        a, b, c = (made[name] for name in "abc")
-        for node in (a, b, c):
-            for other in (a, b, c):
-                if node is not other:
-                    node.install_card(other)
-        made.start(nodes=[a, b, c])
+        made.set_up().trust("a", "b", "c").start(nodes=[made[name] for name in "abc"])
         yield made
 
 

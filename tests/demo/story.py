@@ -93,10 +93,7 @@ class Demo:
         self._spare_in_range(False)
         self.lab.set_up()
         self.screen.step("every node trusts every other by its card; nobody trusts the spare relay")
-        for node in self.members:
-            for peer in self.members:
-                if peer is not node:
-                    node.install_card(peer)
+        self.lab.trust(*(node.name for node in self.members))
         for relay in (self.relay, self.spare):
             self._captures[relay.name] = stack.enter_context(relay.capture("demo"))
 

@@ -82,14 +82,14 @@ class Uplink:
     def reporting_from_private(self) -> Iterator[None]:
         """Let the provider's router report errors from private addresses."""
         router = self.link.ends[1]
-        for own, gateway in zip(_HIDDEN, self.inner, strict=True):
-            run(["ip", "-n", router.namespace, "address", "replace", own, "dev", "lo"])
-            run(["ip", "-n", router.namespace, "route", "add", gateway, "dev", router.interface, "src", own])
-        try:
+        with ExitStack() as stack:
+            for own, gateway in zip(_HIDDEN, self.inner, strict=True):
+                # An IPv6 address is a source at once only without detection of duplicates, even on `lo`.
+                run(["ip", "-n", router.namespace, "address", "replace", own, "dev", "lo", "nodad"])
+                route = [gateway, "dev", router.interface]
+                run(["ip", "-n", router.namespace, "route", "add", *route, "src", own])
+                stack.callback(run, ["ip", "-n", router.namespace, "route", "del", *route])
             yield
-        finally:
-            for gateway in self.inner:
-                run(["ip", "-n", router.namespace, "route", "del", gateway, "dev", router.interface])
 
     def fix(self) -> None:
         """Put everything back as it was."""
@@ -235,11 +235,7 @@ def ways_out(label: str, router: str = "olsrv2d", strangers: str = "", **gateway
             run(["ip", "-n", outside, "address", "add", address, "dev", "lo"])
         host = Host.behind(lab["a"], lab.outsider("ha"), 1)
         uplinks = {name: Uplink.create(lab[name], outside, number) for number, name in enumerate(gateways)}
-        trusting = [lab[name] for name in "agh"]
-        for node in trusting:
-            for other in trusting:
-                if other is not node:
-                    node.install_card(other)
+        lab.trust("a", "g", "h")
         relays = [lab[name] for name in "br" if name not in strangers]
         for relay in relays:
             relay.assign_addresses()

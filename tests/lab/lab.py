@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, ClassVar, Self
@@ -100,13 +101,15 @@ class Lab:
         self._each(lambda node: node.set_up((options or {}).get(node.name, self.options)), self.nodes.values())
         return self
 
+    def trust(self, *names: str) -> Self:
+        """Give each of these nodes the cards of the others."""
+        for first, second in permutations(names, 2):
+            self[first].install_card(self[second])
+        return self
+
     def trust_all(self) -> Self:
         """Give every node the cards of all others."""
-        for node in self.nodes.values():
-            for other in self.nodes.values():
-                if other is not node:
-                    node.install_card(other)
-        return self
+        return self.trust(*self.nodes)
 
     def start(self, *kinds: str, nodes: Iterable[Node] | None = None) -> Self:
         """Start daemons (``KINDS``; by default all that the nodes have) and wait until they are ready."""

@@ -232,10 +232,7 @@ def roaming(
         camera = Host.behind(lab["h"], lab.outsider("camera"), 1)
         made = station(lab) if station else Station.create(lab, 1, "a", "b")
         trusting = [lab[name] for name in (*places, "g", "h")]
-        for node in trusting:
-            for other in trusting:
-                if other is not node:
-                    node.install_card(other)
+        lab.trust(*(node.name for node in trusting))
         lab["r"].assign_addresses()
         lab.start("router", "overlayd", nodes=[lab["r"]]).start(nodes=trusting)
         for node in trusting:

@@ -1,23 +1,18 @@
-"""A reader of overlayd's control socket: it checks each line against the schema and keeps the last status and all
-events."""
+"""A reader of overlayd's control socket: it keeps the last status and all events."""
 
 import json
-import socket
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tests.lab.basics.waiting import wait_until
-from tests.lab.observe.schemas import schema
+from tests.lab.observe.json_lines import JsonLines
 
 
-class OverlayControl:
+class OverlayControl(JsonLines):
     """A connection to the control socket of one overlayd."""
 
     def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(20)
-        self._socket.connect(str(path))
-        self._rest = b""
+        super().__init__(path, "overlayd-control-1", seconds=20)
         self._statuses = 0
         self.status: dict[str, Any] = {}
         self.events: list[dict[str, Any]] = []
@@ -25,22 +20,10 @@ class OverlayControl:
         while not self._statuses and self.drain():
             pass
 
-    def fileno(self) -> int:
-        """Return the socket's descriptor, for select."""
-        return self._socket.fileno()
-
-    def drain(self) -> bool:
-        """Read what is available; return False at the end of the stream."""
-        data = self._socket.recv(1 << 16)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._take(json.loads(line))
-        return bool(data)
-
     def ask(self) -> dict[str, Any]:
         """Return the node's present status."""
         before = self._statuses
-        self._socket.sendall(b"status\n")
+        self.send("status")
         while self._statuses == before:
             assert self.drain(), "the control socket was closed"
         return self.status
@@ -51,7 +34,7 @@ class OverlayControl:
 
     def say(self, line: str) -> dict[str, Any]:
         """Send a line that overlayd answers with done or refused. Return the answer."""
-        self._socket.sendall(line.encode() + b"\n")
+        self.send(line)
         while not self._answers:
             assert self.drain(), "the control socket was closed"
         return self._answers.pop(0)
@@ -80,17 +63,7 @@ class OverlayControl:
 
         return wait_until(f"event {name}", found, [self], 30, last=lambda: self.events)
 
-    def close(self) -> None:
-        self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _take(self, line: dict[str, Any]) -> None:
-        schema("overlayd-control-1").validate(line)
         if line["type"] == "status":
             self.status = line
             self._statuses += 1

@@ -128,9 +128,7 @@ def test_user_data_passes_as_esp_alone_and_again_after_pluto_was_killed(one: str
         b.assign_addresses()
         a.become(Options(ipv4=True, libreswan=one))
         c.become(Options(ipv4=True, libreswan=other))
-        a.install_card(c)
-        c.install_card(a)
-        lab.start("router")
+        lab.trust("a", "c").start("router")
         for node in (a, c):
             lab.start("pluto" if node.options.libreswan else "charon", "meshsecd", nodes=[node])
         with captured(lab, "driven") as captures:

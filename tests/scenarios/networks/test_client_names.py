@@ -113,9 +113,7 @@ def running(root: Path) -> Iterator[World]:
         with lab["c"].config.open("a", encoding="utf-8") as file:
             file.write(OFFERED)
         printer, phone = Station.create(lab, 1, "a"), Station.create(lab, 2, "c")
-        lab["a"].install_card(lab["c"])
-        lab["c"].install_card(lab["a"])
-        lab.start()
+        lab.trust("a", "c").start()
         lab["a"].wait_protected(lab["c"])
         resolvers = {"a": lab["c"].address, "c": lab["a"].address}
         machines = {

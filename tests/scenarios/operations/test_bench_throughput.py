@@ -45,12 +45,7 @@ OPEN_SECONDS = 5
 @pytest.fixture(scope="module")
 def planes() -> Iterator[Lab]:
     with Lab("throughput", line(names(3)), Options(overlay=True)) as lab:
-        lab.set_up()
-        a, c = lab["a"], lab["c"]
-        a.install_card(c)
-        c.install_card(a)
-        lab.start()
-        yield lab
+        yield lab.set_up().trust("a", "c").start()
 
 
 @pytest.fixture

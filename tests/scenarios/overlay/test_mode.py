@@ -40,12 +40,7 @@ PATIENCE = 60.0
 def planes() -> Iterator[Lab]:
     """Start the line with both data planes."""
     with Lab("mode", line(names(3)), Options(overlay=True, ipv4=True)) as lab:
-        lab.set_up()
-        a, c = lab["a"], lab["c"]
-        a.install_card(c)
-        c.install_card(a)
-        lab.start()
-        yield lab
+        yield lab.set_up().trust("a", "c").start()
 
 
 @pytest.fixture

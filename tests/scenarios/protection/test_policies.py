@@ -45,8 +45,7 @@ def mesh() -> Iterator[Lab]:
         options = {name: Options(policy={"profile": path.stem}) for name, path in PROFILES.items()}
         lab.set_up({"a": Options(policy=both), **options})
         for name in PROFILES:
-            lab["a"].install_card(lab[name])
-            lab[name].install_card(lab["a"])
+            lab.trust("a", name)
         lab.start()
         yield lab
 

@@ -40,8 +40,7 @@ def suites_lab() -> Iterator[Lab]:
         lab.set_up(options)
         lab["b"].assign_addresses()
         for name in SUITES:
-            lab["a"].install_card(lab[name])
-            lab[name].install_card(lab["a"])
+            lab.trust("a", name)
         ends = [lab["a"], *(lab[name] for name in SUITES)]
         lab.start("router", nodes=[lab["b"]]).start(nodes=ends)
         yield lab

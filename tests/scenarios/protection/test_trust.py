@@ -57,9 +57,7 @@ def impostors() -> Iterator[Lab]:
     """Start a lab in which m announces c's address and c itself does not run. a and b trust c; b is the relay."""
     with Lab("impostor", star(["b", "a", "c", "m"]), Options(ipv4=True)) as lab:
         a, b, c, m = (lab[name] for name in "abcm")
-        lab.set_up()
-        a.install_card(c)
-        c.install_card(a)
+        lab.set_up().trust("a", "c")
         _dress_up(m, c)
         b.assign_addresses()
         lab.start("charon", nodes=[a, m]).start("meshsecd", nodes=[a]).start("router", nodes=[a, b, m])
