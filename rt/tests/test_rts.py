@@ -37,7 +37,6 @@ def shown(program: Path) -> dict[tuple[str, str], Run]:
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["hidden", "line of 3"])
 def test_where_nodes_are_hidden_rts_is_found_and_gains(shown: dict[tuple[str, str], Run], place: str) -> None:
     measured, off = shown[place, MEASURED], shown[place, OFF]
@@ -47,7 +46,6 @@ def test_where_nodes_are_hidden_rts_is_found_and_gains(shown: dict[tuple[str, st
     assert any("off delivers" in reason for reason in measured.reasons)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["all hear all", "weak signal"])
 def test_where_nobody_is_hidden_it_stays_off_and_costs_next_to_nothing(
     shown: dict[tuple[str, str], Run], place: str
@@ -59,14 +57,12 @@ def test_where_nobody_is_hidden_it_stays_off_and_costs_next_to_nothing(
     assert measured.goodput > 0.98 * off.goodput
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run(program: Path) -> None:
     first, second = (run(program, PLACES["hidden"], MEASURED, 60, 7) for _ in range(2))
     assert first == second
     assert run(program, PLACES["hidden"], MEASURED, 60, 8) != first
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
