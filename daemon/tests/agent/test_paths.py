@@ -10,11 +10,15 @@ import pytest
 from core.world import Driver, card, ike_sa, route
 from meshsec.agent.sides.paths import PathsSide, Uses
 from meshsec.agent.sides.peer_talk import PeerTalk
+from meshsec.core.channels.attempt import Failure
+from meshsec.core.channels.diagnosis import diagnose
 from meshsec.core.channels.events import RoutesReset, SasObserved
+from meshsec.core.channels.ways import ways
 from meshsec.core.explain.findings import Level
 from meshsec.core.ike.port import IkeError
 from meshsec.core.paths import word
-from meshsec.core.paths.watch import ASKS, GAP
+from meshsec.core.paths.watch import ASKS, GAP, Way
+from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Address, IkeSa, Neighbour, Route
 
 N2, N3 = card(2).address, card(3).address
@@ -121,6 +125,34 @@ def test_what_is_sent_over_no_relay_accuses_nobody() -> None:
         world.socket.sent.clear()
         await world.run(30)
         assert (world.socket.sent, world.avoided) == ([], [])
+
+    run(body)
+
+
+def test_what_the_overlay_carries_has_no_way_of_the_router() -> None:
+    async def body() -> None:
+        world = World()
+        world.reach(X)
+        known = world.driver.engine.known
+        assert ways(known) == {N2: Way(X)}
+        known.by_name["n2"].handover.carried_since = 1000.0
+        assert ways(known) == {}
+
+    run(body)
+
+
+@pytest.mark.parametrize(("kind", "failed_at"), [(FailureKind.NO_ANSWER, 7.0), (FailureKind.NOT_TRUSTED, None)])
+def test_only_a_negotiation_without_an_answer_says_something_of_the_way(
+    kind: FailureKind, failed_at: float | None
+) -> None:
+    async def body() -> None:
+        world = World()
+        world.reach(X)
+        world.driver.tell(SasObserved("n2", ()))
+        known, cause = world.driver.engine.known, Cause("", kind)
+        assert ways(known) == {N2: Way(X, protected=False)}
+        known.by_name["n2"].attempt.last_failure = Failure(cause, 7.0, diagnose(cause, ""))
+        assert ways(known) == {N2: Way(X, protected=False, failed_at=failed_at)}
 
     run(body)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.path_world import World, node
 from meshsec.core.paths import word
 from meshsec.core.paths.avoidance import FIRST, LONGEST, MARKS, REMEMBERED, TRIAL, TRIES, Avoidance, What, carries_for
-from meshsec.core.paths.watch import ASKS, GAP, Counted, Standing, Watch, Way
+from meshsec.core.paths.watch import ASKS, DEAF, GAP, WITNESSES, Counted, Standing, Watch, Way
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,6 +90,17 @@ def test_an_idle_peer_behind_the_relay_is_asked_before_the_relay_is_blamed() -> 
     world.run(60)
     assert world.ends[A].decisions == []
     assert any(ask.peer == D for _, ask in world.ends[A].asks)
+
+
+def test_few_others_are_asked_however_many_are_behind_a_relay() -> None:
+    watch = Watch()
+    others = {node(100 + number): Way(X) for number in range(20)}
+    unreached = {node(50 + number): Way(X, protected=False) for number in range(20)}
+    watch.follow(0, {C: Way(X), **unreached, **others}, ())
+    watch.asked_by(0, C, DEAF)
+    asked = {ask.peer for number in range(5 * ASKS) for ask in watch.poll(GAP * number)}
+    assert len(asked) == 1 + WITNESSES
+    assert asked <= {C, *others}
 
 
 def test_who_answered_before_a_relay_began_to_drop_is_no_witness() -> None:

@@ -174,7 +174,7 @@ class Watch:
             others = [(peer, seen) for peer, seen in self._seen.items() if seen.way.first_hop == relay]
             if any(seen.answered_at is not None and seen.answered_at >= began for _, seen in others):
                 continue
-            room = WITNESSES + 1 - sum(seen.asked > 0 for _, seen in others)
+            room = WITNESSES + 1 - sum(seen.silent or seen.asked > 0 for _, seen in others)
             fresh = [(seen.quiet_since, peer) for peer, seen in others if _may_witness(seen)]
             found.update(peer for _, peer in sorted(fresh, reverse=True)[: max(0, room)])
         return frozenset(found)
