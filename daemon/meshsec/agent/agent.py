@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from meshsec.adapters.files import gateway_store
-from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.ike import client
 from meshsec.adapters.kernel import netlink, xfrm
 from meshsec.adapters.sockets.control import VIEW_GROUP, ControlServer, publisher
@@ -46,6 +44,8 @@ from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.offered import OfferedFile
 from meshsec.agent.sides.overlay import OverlaySide
+from meshsec.agent.sides.paths import PathsSide
+from meshsec.agent.sides.paths import Uses as PathUses
 from meshsec.agent.sides.peer_talk import PeerTalk
 from meshsec.agent.sides.positions import PositionsSide
 from meshsec.agent.sides.routing import Routing
@@ -54,20 +54,17 @@ from meshsec.agent.sides.services import ServicesSide, Takers
 from meshsec.agent.sides.surroundings import Around
 from meshsec.agent.sides.trust import Trust
 from meshsec.agent.sides.twins import TwinsSide
-from meshsec.agent.start import Start, configured_engine
+from meshsec.agent.start import Start, configured_engine, offered
 from meshsec.core.channels.actions import Action, Side
 from meshsec.core.channels.desired import endpoint
 from meshsec.core.channels.events import Event, IkeDaemonDown, IkeDaemonUp, RoutesReset
 from meshsec.core.config.networks import configured_networks
-from meshsec.core.config.offered_networks import offering
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
 from meshsec.core.networks.mtu import inner_mtu
-from meshsec.core.trust.identity import IdentityError
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.host_names import ClientName
-from meshsec.core.values.model import Card
 
 LINGER = 10.0
 """Seconds that an ended key's address stays; charon repeats unconfirmed messages for about as long."""
@@ -85,16 +82,6 @@ def _namer(here: NamesSide, peers: ServicesSide) -> Callable[[tuple[ClientName, 
     return name
 
 
-def _offered(start: Start) -> Card:
-    """Return this node's card with the networks that it asks to speak for, or without if a card cannot have them."""
-    try:
-        chosen = gateway_store.load(Path(start.settings.paths.gateway))
-        return offering(start.card, start.settings, chosen)
-    except (IdentityError, GatewayStoreError) as error:
-        _log.debug("requests to join ask for no network: %s", error)
-        return start.card
-
-
 class Agent:
     """Run until cancelled. SAs, rules and addresses then stay in place."""
 
@@ -107,8 +94,9 @@ class Agent:
         networks = configured_networks(settings.routing, settings.policy, settings.access, settings.links)
         engine = configured_engine(start, networks, overlay_device)
         self.driver = Driver(engine, self._carry_out, self._on_turn, self._spawn)
-        around = Around(settings, start.cards)
-        self.trust = Trust(Path(settings.paths.peers), card, self.driver.post, around.poll, start.sides)
+        self.trust = Trust(
+            Path(settings.paths.peers), card, self.driver.post, Around(settings, start.cards).poll, start.sides
+        )
         self.names = NamesSide(Path(settings.paths.names), start.cards, engine.known)
         self.trust.on_peers = self.names.follow
         self.fleet = FleetSide(card.address, self.trust, self._spawn)
@@ -116,7 +104,7 @@ class Agent:
         self.port = ClearPort(endpoint(card, backend), self.driver.rules_in_force)
         self.twins = TwinsSide(self.port, keys, engine.known)
         asking = endpoint(card, backend), keys, engine.known.routes, self.port, self._spawn
-        self.joining = JoiningSide(JoiningSurroundings(card, partial(_offered, start), *asking), self.trust)
+        self.joining = JoiningSide(JoiningSurroundings(card, partial(offered, start), *asking), self.trust)
         outside = Outside(
             self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
         )
@@ -147,6 +135,11 @@ class Agent:
             serves=bool(settings.access.networks),
         )
         self.positions = PositionsSide(card.address, settings.position, engine.known, self.talk)
+        self.paths = PathsSide(
+            engine.known,
+            self.talk,
+            PathUses(self.ike.sas, self.routing.neighbours, self.routing.avoid, self.routing.avoids_nobody),
+        )
         self.levels = levels.LevelsSide(
             keys.path, engine.known, levels.Uses(self.driver.post, self.positions.own, self.twins.is_doubled)
         )
@@ -206,6 +199,7 @@ class Agent:
                 self.talk,
                 self.services,
                 self.positions,
+                self.paths,
                 self.levels,
                 self.islands,
                 self.modes,
@@ -274,6 +268,7 @@ class Agent:
         yield self.access.run()
         yield self.talk.run()
         yield self.positions.run()
+        yield self.paths.run()
         yield self.levels.run()
         yield self.services.client_names.run()
         if self.access.enabled:

@@ -1,16 +1,23 @@
 """What meshsecd is started with, and the engine that follows from it."""
 
+import logging
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from meshsec.adapters.files import gateway_store
+from meshsec.adapters.files.gateway_store import GatewayStoreError
 from meshsec.adapters.kernel.esp_probe import EspProbe
 from meshsec.agent.sides.trust import Side
 from meshsec.core.channels.engine import Engine
 from meshsec.core.config.networks import ConfiguredNetworks
+from meshsec.core.config.offered_networks import offering
 from meshsec.core.config.settings import Settings
 from meshsec.core.policy import esp_rank
+from meshsec.core.trust.identity import IdentityError
 from meshsec.core.values.model import Card
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +57,13 @@ def configured_engine(start: Start, networks: ConfiguredNetworks, overlay_device
         shared=networks.shared,
     )
     return engine
+
+
+def offered(start: Start) -> Card:
+    """Return this node's card with the networks that it asks to speak for, or without if a card cannot have them."""
+    try:
+        chosen = gateway_store.load(Path(start.settings.paths.gateway))
+        return offering(start.card, start.settings, chosen)
+    except (IdentityError, GatewayStoreError) as error:
+        _log.debug("requests to join ask for no network: %s", error)
+        return start.card

@@ -13,6 +13,7 @@ import pytest
 from meshsec.adapters.routing import olsrv2d as module
 from meshsec.adapters.routing.mapped import LocalNetwork
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
+from meshsec.adapters.routing.olsrv2d_commands import PORTION
 from meshsec.adapters.routing.olsrv2d_networks import PORTION as NETWORKS_PORTION
 from meshsec.core.channels.events import (
     AnnouncementRemoved,
@@ -161,6 +162,7 @@ def test_the_snapshot_gives_the_routes_that_the_kernel_has(path: Path) -> None:
             (route,) = event.routes.values()
             assert route.destination == IPv6Network("fd00::b/128")
             assert (route.next_hop, route.interface, route.hops) == (ip_address("fe80::2"), "mesh0", 1)
+            assert route.first_hop == ip_address("fd00::b")
             assert (route.originator, route.last_hop) == (ip_address("fd00::b"), ip_address("fd00::a"))
             assert route.decided_at is None
 
@@ -331,10 +333,41 @@ def test_thousands_of_trusted_addresses_go_in_portions(path: Path) -> None:
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
             await listener.next()
-            listener.client.trust([ip_address(n) for n in range(1, 2 * module.PORTION + 2)])
+            listener.client.trust([ip_address(n) for n in range(1, 2 * PORTION + 2)])
             told = [await daemon.heard.get() for _ in range(3)]
-            assert [len(one["addresses"]) for one in told] == [module.PORTION, module.PORTION, 1]
+            assert [len(one["addresses"]) for one in told] == [PORTION, PORTION, 1]
             assert [one["more"] for one in told] == [True, True, False]
+
+    run(scenario)
+
+
+def test_the_relays_to_avoid_are_sent_at_once_and_on_each_connection_with_the_time_that_is_left(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            now = asyncio.get_running_loop().time()
+            relay = ip_address("fd00::b")
+            listener.client.avoid(
+                {relay: now + 29.5, ip_address("fd00::c"): now + 9999, ip_address("fd00::d"): now - 1}
+            )
+            left = [{"address": "fd00::b", "seconds": 30}, {"address": "fd00::c", "seconds": 600}]
+            assert await daemon.heard.get() == {"command": "avoid", "neighbours": left}
+            daemon.hang_up()
+            assert (await daemon.heard.get())["neighbours"][0]["seconds"] in range(20, 31)
+            listener.client.avoid({})
+            assert await daemon.heard.get() == {"command": "avoid", "neighbours": []}
+
+    run(scenario)
+
+
+def test_what_is_said_without_a_connection_is_sent_at_the_next(path: Path) -> None:
+    async def scenario() -> None:
+        listener = Listener(path)
+        listener.client.trust([ip_address("fd00::b")])
+        listener.client.avoid({ip_address("fd00::c"): asyncio.get_running_loop().time() + 600})
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            assert [(await daemon.heard.get())["command"] for _ in range(2)] == ["trust", "avoid"]
 
     run(scenario)
 

@@ -66,6 +66,19 @@ pub(crate) struct NeighbourExt {
     pub selector: bool,
     /// Whether its last HELLO was signed.
     pub signed: bool,
+    /// Whether it is the last resort for what goes beyond it (docs/development/adr/0095).
+    pub avoided: bool,
+}
+
+impl NeighbourExt {
+    /// The metric of what goes over this neighbour to others; `metric` is that of the link.
+    pub(crate) fn metric_beyond(&self, metric: Metric) -> Metric {
+        if self.avoided {
+            Metric::MAX
+        } else {
+            metric
+        }
+    }
 }
 
 /// The metrics of a neighbour: N_in_metric and N_out_metric, the least of its symmetric links.
@@ -86,7 +99,8 @@ pub(crate) fn link_metric_out(link: &OlsrLink, default: Metric) -> Option<Metric
     Some(link.ext.metric_out?.max(link_metric_in(link, default)))
 }
 
-/// N_in_metric and N_out_metric (RFC 7181, section 9).
+/// N_in_metric and N_out_metric (RFC 7181, section 9). The latter is the largest metric for an avoided neighbour, so that
+/// all routers calculate with the same.
 pub(crate) fn neighbour_metrics(
     nhdp: &Neighbours,
     id: NeighbourId,
@@ -97,8 +111,14 @@ pub(crate) fn neighbour_metrics(
         metric_in: links().map(|link| link_metric_in(link, default)).min(),
         metric_out: links()
             .filter_map(|link| link_metric_out(link, default))
-            .min(),
+            .min()
+            .map(|metric| beyond(nhdp, id, metric)),
     }
+}
+
+fn beyond(nhdp: &Neighbours, id: NeighbourId, metric: Metric) -> Metric {
+    let neighbour = nhdp.neighbour(id);
+    neighbour.map_or(metric, |neighbour| neighbour.ext.metric_beyond(metric))
 }
 
 /// The highest counter of a neighbour's HELLOs, if it signs.

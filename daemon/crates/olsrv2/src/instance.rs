@@ -1,5 +1,6 @@
 //! One address family of a router: neighbourhood, topology and routing set, and the messages that it originates.
 
+mod avoid;
 mod mprs;
 mod neighbours;
 mod origination;
@@ -83,6 +84,8 @@ pub(crate) struct Instance {
     /// Until when TCs go out although there is nothing to advertise (A_HOLD_TIME).
     empty_tcs_until: Time,
     newcomer_tc: Option<Time>,
+    /// Neighbours to avoid, by originator, and until when.
+    avoided: BTreeMap<IpAddr, Time>,
     /// Disbelieved messages sent to the router named as their originator.
     pub(crate) shows: Spacing,
     routing: Paused,
@@ -116,6 +119,7 @@ impl Instance {
             advertised: Content::default(),
             empty_tcs_until: Time::ZERO,
             newcomer_tc: None,
+            avoided: BTreeMap::new(),
             shows: Spacing::new(SHOW_INTERVAL),
             routing: Paused::default(),
             changes: Changes::default(),
@@ -247,6 +251,7 @@ impl Instance {
             self.topology.next_expiry(),
             self.routing.due(),
             self.settlement_due,
+            self.avoided.values().min().copied(),
         ];
         hellos.chain(rest.into_iter().flatten()).min()
     }
@@ -258,6 +263,7 @@ impl Instance {
             self.nhdp_touched = true;
         }
         self.topology.expire(ctx.now);
+        self.expire_avoided(ctx.now);
     }
 
     /// Processes all changes since the last call: MPRs, triggered messages, events, routes.
@@ -296,6 +302,7 @@ impl Instance {
     }
 
     fn settle_neighbourhood(&mut self, ctx: &mut Context, changes: &Changes) {
+        self.mark_avoided();
         let mprs = self.select_mprs(ctx.config.link_metric);
         let all = changes.neighbours | core::mem::take(&mut self.metrics_changed);
         self.trigger_hellos(ctx, |interface| {

@@ -1,6 +1,7 @@
 //! The router: both families, all interfaces, all input and output.
 
 mod attached;
+mod avoid;
 mod flooding;
 mod input;
 mod interfaces;

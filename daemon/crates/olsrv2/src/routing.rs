@@ -30,8 +30,10 @@ pub(crate) struct FirstHop {
     pub originator: IpAddr,
     /// Whether its HELLOs are signed.
     pub signed: bool,
-    /// N_out_metric.
+    /// The metric to the neighbour itself.
     pub metric: Metric,
+    /// The metric of what goes beyond it: more if the neighbour is avoided.
+    pub beyond: Metric,
     pub interface: InterfaceId,
     pub next_hop: IpAddr,
     /// N_neighbor_addr_list.

@@ -1,5 +1,6 @@
 //! The event loop between kernel, mesh, router, and the readers of the change stream.
 
+mod avoid;
 mod interfaces;
 mod readers;
 mod reload;

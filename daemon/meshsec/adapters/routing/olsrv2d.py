@@ -7,7 +7,7 @@ were refused lately.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from meshsec.adapters.routing.mapped import LocalNetwork
+from meshsec.adapters.routing.olsrv2d_commands import Others
 from meshsec.adapters.routing.olsrv2d_networks import LocalNetworks, RawAttached, RawLocal, announcement
 from meshsec.adapters.routing.olsrv2d_networks import event as network_event
 from meshsec.core.channels.events import (
@@ -43,9 +44,6 @@ RECONNECT_MAX = 1.0
 HELLO_TIMEOUT = 10.0
 """Deadline in seconds of hello and snapshot."""
 
-PORTION = 1024
-"""Addresses in one line to olsrv2d, which accepts lines of at most 64 KiB."""
-
 ANSWER_TIMEOUT = 5.0
 """Seconds to wait for an answer. An olsrv2d that does not know the question does not answer."""
 
@@ -61,6 +59,7 @@ class _Route(msgspec.Struct):
     metric: int = 0
     hops: int = 0
     originator: str | None = None
+    next_originator: str | None = None
     last_originator: str | None = None
     installed: bool = True
 
@@ -154,8 +153,7 @@ class Olsrv2d:
         self._writer: asyncio.StreamWriter | None = None
         self._asked: deque[asyncio.Future[tuple[Refusal, ...]]] = deque()
         self._asked_counters: deque[asyncio.Future[Mapping[str, int]]] = deque()
-        self._trusted: frozenset[Address] | None = None
-        """The trusted addresses; None until they are known. What a predecessor sent stays in force."""
+        self._others = Others()
         self.local = LocalNetworks()
         self._clear()
 
@@ -187,24 +185,22 @@ class Olsrv2d:
 
     def trust(self, addresses: Collection[Address]) -> None:
         """Set whose entries keep their place when olsrv2d's tables are full. It is sent again at each connection."""
-        trusted = frozenset(addresses)
-        if trusted != self._trusted:
-            self._trusted = trusted
-            self._tell_trusted()
+        self._say(self._others.trust(addresses))
 
-    def _tell_trusted(self) -> None:
-        if self._writer and self._trusted is not None:
-            self._writer.writelines(_encoder.encode(portion) + b"\n" for portion in _portions(self._trusted))
+    def avoid(self, relays: Mapping[Address, float]) -> None:
+        """Set which neighbours olsrv2d avoids, each until a time of the loop. It is sent again at each connection."""
+        self._say(self._others.avoid(asyncio.get_running_loop().time(), relays))
 
     def announce(self, networks: Iterable[LocalNetwork]) -> None:
         """Set the networks that olsrv2d announces beside those of its file. They are sent again where they lack."""
         self.local.want(networks)
-        self._send_local()
+        self._say(self.local.commands())
 
-    def _send_local(self) -> None:
+    def _say(self, commands: Iterable[Mapping[str, Any]]) -> None:
+        """Send commands, if there is a connection."""
         if self._writer:
             # Not writelines: with nothing to write, that of Python 3.13 ends with an AssertionError.
-            self._writer.write(b"".join(_encoder.encode(command) + b"\n" for command in self.local.commands()))
+            self._writer.write(b"".join(_encoder.encode(command) + b"\n" for command in commands))
 
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; empty if it does not answer."""
@@ -225,8 +221,8 @@ class Olsrv2d:
                         await self._open(reader, peer_pid(writer), on_event)
                     pause = RECONNECT_FIRST
                     self._writer = writer
-                    self._tell_trusted()
-                    self._send_local()
+                    self._say(self._others.commands(asyncio.get_running_loop().time()))
+                    self._say(self.local.commands())
                     await self._follow(reader, on_event)
                 finally:
                     self._writer = None
@@ -337,15 +333,6 @@ class Olsrv2d:
             del self._warnings[next(iter(self._warnings))]
 
 
-def _portions(addresses: Collection[Address]) -> Iterator[dict[str, Any]]:
-    """Return the commands that set the trusted addresses. The last one puts all in force."""
-    texts = sorted(map(str, addresses))
-    starts = range(0, max(len(texts), 1), PORTION)
-    for start in starts:
-        portion = texts[start : start + PORTION]
-        yield {"command": "trust", "addresses": portion, "more": start != starts[-1]}
-
-
 async def _ask(writer: asyncio.StreamWriter | None, command: str, asked: deque[asyncio.Future[T]], nothing: T) -> T:
     """Ask, and return the answer; ``nothing`` without a connection, or when no answer comes."""
     if writer is None:
@@ -385,6 +372,7 @@ def _to_route(route: _Route, time_us: int | None) -> Route:
         metric=route.metric,
         last_hop=_address(route.last_originator),
         originator=_address(route.originator),
+        first_hop=_address(route.next_originator),
         decided_at=time_us / 1e6 if time_us is not None else None,
     )
 

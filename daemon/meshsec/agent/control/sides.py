@@ -22,6 +22,7 @@ from meshsec.agent.sides.modes import ModeChoice
 from meshsec.agent.sides.names import NamesSide
 from meshsec.agent.sides.networks import NetworksSide
 from meshsec.agent.sides.overlay import OverlaySide
+from meshsec.agent.sides.paths import PathsSide
 from meshsec.agent.sides.peer_talk import PeerTalk
 from meshsec.agent.sides.positions import PositionsSide
 from meshsec.agent.sides.routing import Routing
@@ -58,6 +59,7 @@ class Sides:
     talk: PeerTalk
     services: ServicesSide
     positions: PositionsSide
+    paths: PathsSide
     levels: LevelsSide
     islands: IslandsSide
     modes: ModeChoice

@@ -56,6 +56,7 @@ class ViewRequests:
             sides.levels.problem,
             *levels_view.problems(sides.driver.engine.known),
             *facts.clones(sides),
+            *sides.paths.problems(),
             *await self._past_networks(),
         ]
         known = filter(None, problems), sides.left_out(), sides.gateway.view()
@@ -122,7 +123,8 @@ class ViewRequests:
         except LookupError as error:
             raise ControlError("unknown_peer", str(error.args[0])) from error
         links = (one for one in self._sides.islands.view(self._now) if one["peer"] == title)
-        return {**shown, "sentences": [*shown["sentences"], *(one for link in links for one in sentences(link))]}
+        further = [*self._sides.paths.sentences(title), *(one for link in links for one in sentences(link))]
+        return {**shown, "sentences": [*shown["sentences"], *further]}
 
     async def _explain_network(self, asked: str) -> Mapping[str, Any]:
         known = self._sides.driver.engine.known
@@ -154,6 +156,7 @@ class ViewRequests:
                 *self._sides.talk.checks(),
                 *self._sides.positions.checks(),
                 *self._sides.levels.checks(),
+                *self._sides.paths.checks(),
                 *self._sides.bench.checks(),
             ]
             return doctor.view([*checks, *await scheduling_facts.checks(self._sides.scheduling)])

@@ -12,7 +12,7 @@ from meshsec.adapters.routing.olsrv2d import Olsrv2d
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings
 from meshsec.core.networks.networks import originators
-from meshsec.core.values.model import Card, Network
+from meshsec.core.values.model import Address, Card, Neighbour, Network
 from meshsec.core.values.refusals import Refusal
 from meshsec.core.values.topology import Topology
 
@@ -65,6 +65,10 @@ class Routing:
         """Return what the routing daemon knows beside its routes."""
         return self._router.topology
 
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        """Return the neighbours that the routing daemon knows."""
+        return self.topology.neighbours
+
     def trust(self, cards: Iterable[Card]) -> None:
         """Set whose entries keep their place when olsrv2d's tables are full; olsrd2 has no such setting."""
         if isinstance(self._router, Olsrv2d):
@@ -86,6 +90,16 @@ class Routing:
             return
         networks = [LocalNetwork(one.prefix, one.distance, one.metric or 1) for one in self._networks]
         self._router.announce([*networks, *(LocalNetwork(one, 1, 1) for one in self._clients)])
+
+    def avoid(self, relays: Mapping[Address, float]) -> None:
+        """Set which neighbours olsrv2d avoids as relays, each until a time of the loop."""
+        if isinstance(self._router, Olsrv2d):
+            self._router.avoid(relays)
+
+    @property
+    def avoids_nobody(self) -> str:
+        """Why no relay can be avoided; empty: olsrv2d can."""
+        return "" if isinstance(self._router, Olsrv2d) else "olsrd2 cannot be told which relay to avoid"
 
     def unannounced(self) -> tuple[Network, ...]:
         """Return the networks behind this node that the router is to announce and does not."""

@@ -123,6 +123,8 @@ class Route:
     metric: int
     last_hop: Address | None = None
     originator: Address | None = None
+    first_hop: Address | None = None
+    """Originator of the neighbour that is the next hop, where the routing daemon says so."""
     decided_at: float | None = None
     """Monotonic time at which the routing daemon decided on it, where it says so."""
 

@@ -71,6 +71,7 @@ impl Instance {
                 originator: neighbour.ext.originator?,
                 signed: neighbour.ext.signed,
                 metric,
+                beyond: neighbour.ext.metric_beyond(metric),
                 interface: link.interface,
                 next_hop: link.source,
                 addresses: neighbour.addresses.iter().copied().collect(),

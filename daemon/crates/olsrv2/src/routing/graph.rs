@@ -96,7 +96,7 @@ impl Graph {
             let usable = |to: usize, of: Tier| of <= *tier && !reached[to];
             self.first_hops(network, &mut paths, &mut queue, usable);
             let own = self.index(network.originator);
-            self.spread(own, &mut paths, &mut queue, |edge| {
+            self.spread(network, own, &mut paths, &mut queue, |edge| {
                 usable(edge.to, edge.tier)
             });
         }
@@ -132,6 +132,7 @@ impl Graph {
     /// Continues paths along the edges that are `usable`, until none gets better.
     fn spread(
         &self,
+        network: &Network,
         own: Option<usize>,
         paths: &mut [Option<Path>],
         queue: &mut Queue,
@@ -143,6 +144,7 @@ impl Graph {
             else {
                 continue;
             };
+            let metric = beyond(network, path);
             let edges = self.edges[vertex].iter();
             for edge in edges.filter(|edge| Some(edge.to) != own && usable(edge)) {
                 let next = Path {
@@ -162,7 +164,7 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
     let own = network.neighbours.iter().map(|neighbour| Edge {
         from: network.originator,
         to: neighbour.originator,
-        metric: neighbour.metric,
+        metric: neighbour.beyond,
         to_originator: true,
         tier: network.signed.tier_of_neighbour(neighbour.signed),
     });
@@ -199,6 +201,14 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
         }
     });
     own.chain(weighed)
+}
+
+/// The metric from which a path goes on. It goes through a neighbour at another metric than to it if that is avoided.
+fn beyond(network: &Network, path: Path) -> u32 {
+    match path.hops {
+        1 => network.neighbours[path.first].beyond.get(),
+        _ => path.metric,
+    }
 }
 
 fn improve(paths: &mut [Option<Path>], queue: &mut Queue, vertex: usize, path: Path) {

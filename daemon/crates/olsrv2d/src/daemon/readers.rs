@@ -93,6 +93,7 @@ impl Daemon {
     ) -> Result<(), String> {
         match request {
             Request::Trust(addresses) => self.router.set_trusted(addresses),
+            Request::Avoid(neighbours) => self.avoid(now, &neighbours),
             Request::Refusals => self.report_refusals(number, now),
             Request::Counters => self.report_counters(number, now),
             Request::Attach(networks) => {

@@ -6,12 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use daemonkit::Readers;
 use olsrv2::{Counters, Time};
 use serde::Deserialize;
 use serde_json::{json, Map, Value};
 
+use super::avoided::{checked, Avoided};
 use super::change_lines::{
     counters, describe, hello, line, micros, snapshot, DaemonCounters, Names, Object,
 };
@@ -43,6 +45,8 @@ pub enum Request {
     Attach(Vec<Named>),
     /// Announce these prefixes no longer.
     Withdraw(Vec<String>),
+    /// Avoid these neighbours as relays for so long, and no others.
+    Avoid(BTreeMap<IpAddr, Duration>),
 }
 
 /// A line that a reader sent.
@@ -62,6 +66,9 @@ enum Command {
     Withdraw {
         prefixes: Vec<String>,
     },
+    Avoid {
+        neighbours: Vec<Avoided>,
+    },
 }
 
 impl Command {
@@ -73,6 +80,9 @@ impl Command {
             }
             Self::Attach { .. } | Self::Withdraw { .. } => {
                 Some("only root and olsrv2d's own user may attach and withdraw networks")
+            }
+            Self::Avoid { .. } => {
+                Some("avoid: only root and olsrv2d's own user may say which relays to avoid")
             }
             Self::Refusals | Self::Counters => None,
         }
@@ -148,6 +158,7 @@ impl Changes {
             Command::Counters => Ok(Some(Request::Counters)),
             Command::Attach { networks } => Ok(Some(Request::Attach(networks))),
             Command::Withdraw { prefixes } => Ok(Some(Request::Withdraw(prefixes))),
+            Command::Avoid { neighbours } => Ok(Some(Request::Avoid(checked(&neighbours)?))),
             Command::Trust { addresses, more } => {
                 let mut trusted = self.trusted.remove(&number).unwrap_or_default();
                 trusted.extend(addresses);

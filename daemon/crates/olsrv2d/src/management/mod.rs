@@ -1,6 +1,7 @@
 //! Management interfaces: a text interface that orchestrators of olsrd2 can read, and a stream of changes.
 
 mod answer;
+mod avoided;
 mod cells;
 pub mod change_lines;
 pub mod changes;

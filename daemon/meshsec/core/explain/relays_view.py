@@ -1,0 +1,83 @@
+"""Which relays are avoided because they route and drop, in words: for ``explain``, ``status`` and ``doctor``."""
+
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import IPv6Address
+from typing import NamedTuple
+
+from meshsec.core.explain.findings import Check, Level
+from meshsec.core.paths.avoidance import Avoidance, Decision, Mark, What, carries_for
+from meshsec.core.paths.watch import Standing
+from meshsec.core.values.model import Address
+
+Names = Callable[[Address], str]
+"""Returns the name of a node, or its address."""
+
+_FIX = (
+    "look at the relay: its firewall, or whoever owns it, drops what it is to forward. It is tried again by itself; "
+    "`meshsec explain NAME` of a peer says more"
+)
+_SAID = {
+    What.ON_TRIAL: "{relay}: nothing gets through to {peers} over it; it is avoided while another way is tried",
+    What.PROVED: "{relay} takes part in the routing and drops what is for {peers}, who answer by another way: avoided",
+    What.ACQUITTED: "{relay}: no other way leads to {peers} either, so it is used again",
+    What.TRIED_AGAIN: "{relay} dropped what is for {peers}; it is used again, and left if it still drops",
+}
+
+
+class Relays(NamedTuple):
+    """What is known of relays at one moment."""
+
+    now: float
+    standings: Mapping[IPv6Address, Standing]
+    avoidance: Avoidance
+    names: Names
+
+
+def decided(decision: Decision, names: Names) -> str:
+    """Return a line of the journal."""
+    peers = ", ".join(map(names, decision.peers)) or "nobody"
+    return f"relay {_SAID[decision.what].format(relay=names(decision.relay), peers=peers)}"
+
+
+def sentences(known: Relays, peer: IPv6Address) -> Iterator[str]:
+    """Yield what ``explain`` says of the relays on the way to a peer."""
+    standing = known.standings.get(peer)
+    if standing is not None and standing.silent:
+        yield _explain_silence(known, peer, standing)
+    for relay, mark in known.avoidance.marks.items():
+        if peer in mark.accusers:
+            yield f"The relay {_avoided(known, relay, mark)}."
+            if standing is not None and standing.first_hop == relay:
+                yield f"{known.names(relay)} is used all the same, because the router knows no other way."
+
+
+def problems(known: Relays) -> list[str]:
+    """Return what ``status`` reports."""
+    marks = known.avoidance.marks.items()
+    return [f"the relay {_avoided(known, relay, mark)}" for relay, mark in marks if mark.proved]
+
+
+def checks(known: Relays, unheard: str) -> list[Check]:
+    """Return doctor's checks. ``unheard``: why no relay can be avoided; empty: it can."""
+    if unheard:
+        return [Check("relays", Level.OK, f"one that routes and drops is not left: {unheard}")]
+    return [Check("relays", Level.WARN, problem, _FIX) for problem in problems(known)]
+
+
+def _explain_silence(known: Relays, peer: IPv6Address, standing: Standing) -> str:
+    relay = known.names(standing.first_hop)
+    found = f"Nothing gets through to the peer over {relay}, although the routing daemon has this way."
+    if (other := carries_for(peer, known.standings)) is not None:
+        carried = known.names(other)
+        return f"{found} {relay} carries what is for {carried}: the peer is off, or somebody further on drops."
+    if known.avoidance.is_resting(known.now, peer):
+        return f"{found} No other way helped: the peer is off, or drops itself, or every way does."
+    return found
+
+
+def _avoided(known: Relays, relay: Address, mark: Mark) -> str:
+    why = "nothing gets through over it, and another way is tried"
+    if mark.proved:
+        why = "it takes part in the routing and drops what it is to forward"
+        why += f", {mark.times} times so far" if mark.times > 1 else ""
+    return f"{known.names(relay)} is avoided for {max(0.0, mark.until - known.now):.0f} s more: {why}"

@@ -1,0 +1,185 @@
+"""Decides which relays are avoided because they route and drop.
+
+Theory of operation. A peer to which nothing gets through accuses the relay to which this node sends first. It may be
+wrong: the peer may be off, or somebody further on drops. So
+
+- a relay behind which another peer answers carries, and is not avoided. Whoever makes one peer look dead cannot turn
+  this node away from a relay that others need;
+- otherwise the relay is on trial: it is avoided, and the peer is asked by the other way. An answer proves the charge.
+  No answer accuses the next relay, up to ``TRIES``. If none helps, or there is no other way, all are acquitted, and the
+  peer accuses nobody for a while, longer each time;
+- a relay that is proved to drop is avoided for ``FIRST`` seconds and then tried again. Each time that it drops again
+  doubles the time, up to ``LONGEST``.
+
+Only the first hop can be avoided. Whoever drops further on is left as well if another first hop leads around him.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from ipaddress import IPv6Address
+from typing import NamedTuple, TypeVar
+
+from meshsec.core.paths.watch import Standing
+from meshsec.core.values.model import Address
+
+K = TypeVar("K")
+
+FIRST, LONGEST = 30.0, 600.0
+"""Seconds for which a relay is avoided at first, and at most."""
+TRIAL = 30.0
+"""Seconds for which a relay is on trial at most."""
+SETTLE = 3.0
+"""Seconds after which the router has found another way, if there is one."""
+TRIES = 3
+"""Relays on trial for one peer at a time."""
+REST, REST_MAX = 60.0, 600.0
+"""Seconds for which a peer accuses nobody after a trial that helped nothing; doubled each time, up to the second."""
+MARKS = 16
+"""Relays that are avoided at a time."""
+REMEMBERED, FORGOTTEN = 64, 3600.0
+"""How many relays and peers are remembered, and for how many seconds after the last time."""
+
+
+class What(StrEnum):
+    """What was decided about a relay."""
+
+    ON_TRIAL = "on trial"
+    PROVED = "proved"
+    ACQUITTED = "acquitted"
+    TRIED_AGAIN = "tried again"
+
+
+class Decision(NamedTuple):
+    """A decision about a relay, with the peers that accuse it."""
+
+    what: What
+    relay: Address
+    peers: tuple[IPv6Address, ...]
+
+
+@dataclass(slots=True)
+class Mark:
+    """A relay that is avoided."""
+
+    since: float
+    until: float
+    accusers: set[IPv6Address] = field(default_factory=set)
+    proved: bool = False
+    times: int = 0
+    """How often it was proved to drop."""
+
+
+class _Record(NamedTuple):
+    times: int
+    until: float
+
+
+class Avoidance:
+    """The relays that are avoided now, and those that were."""
+
+    def __init__(self) -> None:
+        self.marks: dict[Address, Mark] = {}
+        self._records: dict[Address, _Record] = {}
+        """How often each relay was proved to drop, and until when it was avoided."""
+        self._rests: dict[IPv6Address, _Record] = {}
+        """How often the trials of each peer helped nothing, and until when it accuses nobody."""
+
+    @property
+    def doubted(self) -> frozenset[Address]:
+        """Return the relays that were proved to drop: whether they carry again is asked as soon as they are used."""
+        return frozenset(self._records)
+
+    def is_resting(self, now: float, peer: IPv6Address) -> bool:
+        """Return whether a peer accuses nobody, because its trials helped nothing."""
+        return peer in self._rests and now < self._rests[peer].until
+
+    def decide(self, now: float, standings: Mapping[IPv6Address, Standing]) -> list[Decision]:
+        """Return what has changed."""
+        return [
+            *self._try_again(now),
+            *self._prove(now, standings),
+            *self._accuse(now, standings),
+            *self._acquit(now, standings),
+        ]
+
+    def _try_again(self, now: float) -> Iterator[Decision]:
+        for relay in [relay for relay, mark in self.marks.items() if mark.proved and mark.until <= now]:
+            yield _decision(What.TRIED_AGAIN, relay, self.marks.pop(relay))
+
+    def _prove(self, now: float, standings: Mapping[IPv6Address, Standing]) -> Iterator[Decision]:
+        for relay, mark in self.marks.items():
+            if not mark.proved and any(_is_helped(relay, standings.get(peer)) for peer in mark.accusers):
+                mark.proved = True
+                mark.times = self._times(now, self._records.get(relay)) + 1
+                mark.until = now + min(FIRST * 2 ** (mark.times - 1), LONGEST)
+                _remember(self._records, relay, _Record(mark.times, mark.until))
+                yield _decision(What.PROVED, relay, mark)
+
+    def _accuse(self, now: float, standings: Mapping[IPv6Address, Standing]) -> Iterator[Decision]:
+        for peer, standing in standings.items():
+            relay = standing.first_hop
+            if not standing.concluded or self.is_resting(now, peer):
+                continue
+            if relay in self.marks:
+                self.marks[relay].accusers.add(peer)
+            elif self._may_accuse(peer) and carries_for(peer, standings) is None:
+                self.marks[relay] = Mark(now, now + TRIAL, {peer})
+                yield _decision(What.ON_TRIAL, relay, self.marks[relay])
+
+    def _acquit(self, now: float, standings: Mapping[IPv6Address, Standing]) -> Iterator[Decision]:
+        trials = {relay: mark for relay, mark in self.marks.items() if not mark.proved}
+        over = {peer for mark in trials.values() for peer in mark.accusers if self._is_over(now, peer, standings)}
+        for relay in [relay for relay, mark in trials.items() if mark.accusers <= over]:
+            yield _decision(What.ACQUITTED, relay, self.marks.pop(relay))
+        for peer in over & standings.keys():
+            times = self._times(now, self._rests.get(peer)) + 1
+            _remember(self._rests, peer, _Record(times, now + min(REST * 2 ** (times - 1), REST_MAX)))
+        for mark in trials.values():
+            mark.accusers -= over
+
+    def _is_over(self, now: float, peer: IPv6Address, standings: Mapping[IPv6Address, Standing]) -> bool:
+        """Return whether the trials of a peer have ended without a proof."""
+        standing, since = standings.get(peer), max(mark.since for mark in self._trials(peer))
+        if standing is None or now - since >= TRIAL:
+            return True
+        if standing.first_hop in self.marks:
+            return now - since >= SETTLE
+        return standing.silent
+
+    def _may_accuse(self, peer: IPv6Address) -> bool:
+        return len(self.marks) < MARKS and len([*self._trials(peer)]) < TRIES
+
+    def _trials(self, peer: IPv6Address) -> Iterator[Mark]:
+        return (mark for mark in self.marks.values() if not mark.proved and peer in mark.accusers)
+
+    @staticmethod
+    def _times(now: float, record: _Record | None) -> int:
+        return record.times if record is not None and now - record.until < FORGOTTEN else 0
+
+
+def carries_for(peer: IPv6Address, standings: Mapping[IPv6Address, Standing]) -> IPv6Address | None:
+    """Return another peer that answered over the same relay while this one was asked in vain; None: none did."""
+    asked = standings[peer]
+    answered = (
+        other
+        for other, one in standings.items()
+        if one.first_hop == asked.first_hop and (one.answered_at or 0.0) > asked.asked_since
+    )
+    return next(answered, None)
+
+
+def _is_helped(relay: Address, standing: Standing | None) -> bool:
+    """Return whether a peer answers now that it is reached over another relay."""
+    return standing is not None and standing.first_hop != relay and standing.answered_at is not None
+
+
+def _decision(what: What, relay: Address, mark: Mark) -> Decision:
+    return Decision(what, relay, tuple(sorted(mark.accusers)))
+
+
+def _remember(records: dict[K, _Record], key: K, record: _Record) -> None:
+    records.pop(key, None)
+    while len(records) >= REMEMBERED:
+        del records[next(iter(records))]
+    records[key] = record
