@@ -10,9 +10,7 @@ pub enum Fault {
     Count,
     /// The value of a TLV has this number of octets.
     Length(usize),
-    /// The message has no originator, or one that is neither IPv4 nor IPv6.
-    Originator,
-    /// The key is no point of the curve, or one of small order (RFC 8032, section 5.1.3).
+    /// The key is no point of the curve, not in its only encoding (RFC 8032, section 5.1.3), or a point of small order.
     Key,
     /// The originator is the hash of another key.
     Address,
@@ -25,7 +23,6 @@ impl fmt::Display for Fault {
         match self {
             Self::Count => f.write_str("not exactly one ICV and one TIMESTAMP"),
             Self::Length(octets) => write!(f, "an ICV or TIMESTAMP of {octets} octets"),
-            Self::Originator => f.write_str("no originator"),
             Self::Key => f.write_str("no usable Ed25519 key"),
             Self::Address => f.write_str("the originator is not the hash of the key"),
             Self::Signature => f.write_str("a false signature"),

@@ -75,11 +75,12 @@ impl Claim {
     /// # Errors
     ///
     /// [`Fault::Address`] before any arithmetic on the signature, so that a false address costs one hash and one point.
-    /// [`Fault::Key`] for a key that is not on the curve or has a small order. [`Fault::Signature`] also for a message
+    /// [`Fault::Key`] for a key that is not on the curve, has a small order or is not in its only encoding.
+    /// [`Fault::Signature`] also for a message
     /// whose header or TLV block is malformed.
     pub fn verify(&self, originator: IpAddr, message: &[u8]) -> Result<(), Fault> {
         let key = VerifyingKey::from_bytes(&self.key).map_err(|_| Fault::Key)?;
-        if key.is_weak() {
+        if key.is_weak() || !is_canonical(&self.key) {
             return Err(Fault::Key);
         }
         if !may_speak(&key, originator) {
@@ -137,6 +138,12 @@ fn hash(key: &VerifyingKey) -> Ipv6Addr {
     let mut octets = [0; 16];
     octets.copy_from_slice(&digest[..16]);
     octets.into()
+}
+
+/// Returns whether the y coordinate in a key is less than 2^255 - 19, as RFC 8032, section 5.1.3, demands.
+fn is_canonical(key: &[u8; KEY_LENGTH]) -> bool {
+    let [lowest, between @ .., highest] = key;
+    *lowest < 0xed || between.iter().any(|octet| *octet != 0xff) || highest & 0x7f != 0x7f
 }
 
 /// Returns the value of the only TLV of this type and type extension.

@@ -132,6 +132,23 @@ fn every_other_octet_is_covered() {
 }
 
 #[test]
+fn a_message_that_ends_too_early_covers_nothing() {
+    let (signer, address) = node(1);
+    let message = tc(address.into()).encode().unwrap();
+    let signed = signer.sign(&message, 1, 3).unwrap();
+    let addresses = signed.len() - (message.len() - (4 + 16 + 4 + 2 + 4));
+    for length in 0..signed.len() {
+        // Its own size says that it is whole.
+        let mut short = signed[..length].to_vec();
+        if length >= 4 {
+            short[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+        }
+        let covered = rfc5444::covered_octets(&short);
+        assert_eq!(covered.is_err(), length < addresses, "{length}");
+    }
+}
+
+#[test]
 fn nobody_speaks_for_the_address_of_another_key() {
     let ((signer, own), (_, victim)) = (node(1), node(2));
     let forged = signer

@@ -167,6 +167,11 @@ impl Instance {
         self.trigger_tc(ctx);
     }
 
+    /// Calculates the routes again soon, because other links are believed.
+    pub(crate) fn beliefs_changed(&mut self) {
+        self.dirty = true;
+    }
+
     /// Applies a changed HELLO timing. The next HELLO is sent at once and so within the old interval (RFC 6130, section
     /// 5.5).
     pub(crate) fn hello_timing_changed(&mut self, ctx: &mut Context, interface: InterfaceId) {

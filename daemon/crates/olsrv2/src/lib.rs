@@ -47,7 +47,7 @@ pub use event::{Counters, Event, InterfaceEvent, Transmit};
 pub use nhdp::{Family, InterfaceId, LinkStatus, Time};
 pub use refusal::{Refusal, RefusalKind, RefusalSource};
 pub use rfc5444::{Metric, Prefix};
-pub use router::{Router, ToSign};
+pub use router::{Router, ToSign, Verify};
 pub use signatures::{Signatures, TrustedKey};
 pub use view::{
     AttachedView, EdgeView, InterfaceView, LinkView, NeighbourView, NodeView, RouteView, TwoHopView,

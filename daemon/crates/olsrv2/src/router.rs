@@ -13,6 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use icv::Claim;
 use nhdp::{Family, InterfaceId, Time};
 use rfc5444::Metric;
 
@@ -29,6 +30,7 @@ use crate::speakers::Speakers;
 use interfaces::Interface;
 use judge::Failures;
 
+pub use judge::Verify;
 pub use signing::ToSign;
 
 /// Largest number of interfaces. The received sets have one bit for each.
@@ -61,6 +63,7 @@ pub struct Router {
     /// Originators that sign, and whose keys are known.
     speakers: Speakers,
     failures: Failures,
+    verify: Verify,
     /// Whether own messages are signed, those that wait for it, and the counters that were used.
     signing: bool,
     to_sign: VecDeque<ToSign>,
@@ -90,6 +93,7 @@ impl Router {
             trusted: BTreeSet::new(),
             speakers: Speakers::default(),
             failures: Failures::new(now),
+            verify: Claim::verify,
             signing: false,
             to_sign: VecDeque::new(),
             own_counters: OwnCounters::default(),

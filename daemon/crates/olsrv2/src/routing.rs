@@ -106,7 +106,7 @@ impl<'a> Routes<'a> {
                 .addresses
                 .iter()
                 .filter(|address| is_routable(**address));
-            let own = routable.filter(|address| self.may_have(neighbour.originator, **address));
+            let own = routable.filter(|address| self.may_claim(neighbour.originator, **address));
             let own: Vec<IpAddr> = own.copied().collect();
             for (address, path) in own.into_iter().filter_map(|address| Some((address, path?))) {
                 self.offer_host(address, neighbour.originator, path);
@@ -158,6 +158,13 @@ impl<'a> Routes<'a> {
             Some((vertex, paths[vertex]?, originator, node))
         });
         reached.collect()
+    }
+
+    /// Whether a neighbour may say in a HELLO that an address is its own.
+    fn may_claim(&self, originator: IpAddr, address: IpAddr) -> bool {
+        let signed = &self.network.signed;
+        self.may_have(originator, address)
+            && (address == originator || signed.may_announce(originator, address))
     }
 
     /// Whether a router may have an address: one that is an originator belongs to nobody else.

@@ -66,8 +66,12 @@ impl Speakers {
     /// Returns whether nobody may speak unsigned for an originator.
     pub(crate) fn must_sign(&self, now: Time, originator: IpAddr) -> bool {
         let lately = |speaker: &Speaker| now < speaker.heard + BOUND;
-        self.trusted.get(&originator).is_some_and(|card| card.signs)
-            || self.speakers.get(&originator).is_some_and(lately)
+        self.signs_by_card(originator) || self.speakers.get(&originator).is_some_and(lately)
+    }
+
+    /// Returns whether an address is that of a trusted router that is known to sign.
+    pub(crate) fn signs_by_card(&self, address: IpAddr) -> bool {
+        self.trusted.get(&address).is_some_and(|card| card.signs)
     }
 
     /// Returns whether an address is that of a trusted router.

@@ -77,14 +77,17 @@ impl Signed<'_> {
     }
 
     /// Returns whether a router may announce a host as its own. A key speaks for its own hash; a trusted router also
-    /// announces the address of its next key (docs/development/adr/0041).
+    /// announces the address of its next key (docs/development/adr/0041), which has signed nothing yet.
     pub(crate) fn may_announce(&self, originator: IpAddr, host: IpAddr) -> bool {
         let key = self.speakers.key(originator);
         match (self.signatures, key) {
             (Signatures::Off, _) => true,
             (Signatures::Require, None) => false,
             (Signatures::Prefer, None) => !self.must_sign(host),
-            (_, Some(key)) => self.speakers.is_trusted(originator) || may_have(key, host),
+            (_, Some(_)) if self.speakers.is_trusted(originator) => {
+                host == originator || !self.speakers.signs_by_card(host)
+            }
+            (_, Some(key)) => may_have(key, host),
         }
     }
 

@@ -196,7 +196,7 @@ impl Topology {
         }
         node.ansn = tc.ansn;
         node.expires = expires;
-        self.changed |= node.proof.is_some() != tc.proof.is_some();
+        self.changed |= known.is_none() || node.proof.is_some() != tc.proof.is_some();
         node.proof = tc.proof;
         self.changed |= node.advertises_all != tc.content.all;
         node.advertises_all = tc.content.all;

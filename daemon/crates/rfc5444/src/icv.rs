@@ -25,8 +25,9 @@ pub fn covered_octets(message: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut reader = Reader::new(message);
     let header = message_header(&mut reader)?;
     let block = reader.position();
+    let tlvs = raw_message_tlvs(&mut reader)?;
     let mut covered = message[..block + BLOCK_LENGTH].to_vec();
-    for (typ, octets) in raw_message_tlvs(&mut reader)? {
+    for (typ, octets) in tlvs {
         if typ != message_tlv::ICV {
             covered.extend(octets);
         }

@@ -85,6 +85,10 @@ impl Router {
             self.counters.invalid += 1;
             return;
         };
+        let implied = info.originator.filter(|_| hello.originator.is_none());
+        if implied.is_some_and(|originator| !self.may_be_implied(now, originator)) {
+            return;
+        }
         if hello
             .local_addresses()
             .chain(info.originator)

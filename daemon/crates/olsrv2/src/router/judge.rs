@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 
-use icv::{is_hash, Claim};
+use icv::{is_hash, Claim, Fault};
 use nhdp::{InterfaceId, Time};
 use rfc5444::{Message, RawMessage};
 
@@ -24,6 +24,9 @@ const FAILURES_OF_STRANGERS: (u32, u32) = (128, 64);
 const SAMPLE: u64 = 16;
 /// Most sources whose failures are counted.
 const MAX_SOURCES: usize = 512;
+
+/// Verifies that the key of a claim has signed a message, and may speak for its originator.
+pub type Verify = fn(&Claim, IpAddr, &[u8]) -> Result<(), Fault>;
 
 /// What a message's signature says of its originator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +105,14 @@ impl Router {
     /// Sets the keys of trusted routers by address. What others have signed under such an address is not believed.
     pub fn set_trusted_keys(&mut self, keys: BTreeMap<IpAddr, TrustedKey>) {
         self.speakers.set_trusted(keys);
+        let instances = self.instances.iter_mut();
+        instances.for_each(Instance::beliefs_changed);
+    }
+
+    /// Replaces [`Claim::verify`]. The routers of a simulation share what it returns, because all of them verify the same
+    /// messages.
+    pub fn set_verify(&mut self, verify: Verify) {
+        self.verify = verify;
     }
 
     /// Returns who has sent a message, or `None` when it must be dropped. Counts why.
@@ -141,6 +152,12 @@ impl Router {
         Some(Author::Unknown)
     }
 
+    /// Returns whether a HELLO may leave its originator to be found in its addresses. Nobody can have signed it.
+    pub(super) fn may_be_implied(&mut self, now: Time, originator: IpAddr) -> bool {
+        self.config.signatures == Signatures::Off
+            || self.judge_unsigned(now, Some(originator)).is_some()
+    }
+
     fn judge_claim(
         &mut self,
         now: Time,
@@ -170,7 +187,7 @@ impl Router {
             return None;
         }
         self.counters.verified += 1;
-        if claim.verify(originator, raw.octets).is_err() {
+        if (self.verify)(claim, originator, raw.octets).is_err() {
             self.failures.add(now, origin, is_neighbour);
             self.counters.forged += 1;
             return None;

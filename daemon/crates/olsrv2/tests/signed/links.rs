@@ -1,0 +1,269 @@
+//! Which links count: router - P - Q, where P is key 2 and Q is key 3.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use olsrv2::{Signatures, TrustedKey};
+use rfc5444::iana::{address_tlv, local_if};
+use rfc5444::{Message, Tlv};
+
+use crate::peers::*;
+
+/// The counter and the age of P's HELLOs.
+const P_COUNTER: u64 = 300;
+const P_AGE: u32 = 10;
+const P_FLOOR: u64 = P_COUNTER - P_AGE as u64;
+
+fn p() -> IpAddr {
+    locator(&key(2))
+}
+
+fn q() -> IpAddr {
+    locator(&key(3))
+}
+
+/// A quote of a counter with the values that matter: its octets, and its type extension.
+fn odd_quotes(counter: u64) -> Vec<Tlv> {
+    let long = [&[0; 8][..], &counter.to_be_bytes()].concat();
+    let lengths = [0, 1, 2, 3, 5, 8, 12];
+    let mut odd: Vec<Tlv> = lengths
+        .iter()
+        .map(|length| Tlv::new(address_tlv::TIMESTAMP, 224, &long[long.len() - length..]))
+        .collect();
+    for ext in [0, 1, 223, 225, 255] {
+        odd.push(Tlv::new(address_tlv::TIMESTAMP, ext, &long[12..]));
+    }
+    odd.push(Tlv::new(address_tlv::ICV, 224, &long[12..]));
+    odd
+}
+
+fn with_hello(signatures: Signatures, at_router: Vec<Tlv>) -> Subject {
+    let mut subject = Subject::new(signatures);
+    subject.hear(
+        NEIGHBOUR,
+        &sign(&key(2), &hello(p(), at_router), P_COUNTER, P_AGE),
+    );
+    subject
+}
+
+#[test]
+fn a_neighbour_proves_that_it_has_heard_the_router_since_it_started() {
+    for (counter, symmetric) in [
+        (FIRST, true),
+        (FIRST + 1, true),
+        (FIRST + (1 << 30), true),
+        (FIRST - 1, false),
+        (0, false),
+        (FIRST + (1 << 31), false),
+    ] {
+        let subject = with_hello(Signatures::Require, vec![quote(counter)]);
+        assert_eq!(subject.is_symmetric(), symmetric, "{counter}");
+        assert_eq!(subject.router.counters().forged, 0);
+    }
+}
+
+#[test]
+fn a_quote_of_another_form_is_none() {
+    assert!(!with_hello(Signatures::Require, vec![]).is_symmetric());
+    for odd in odd_quotes(FIRST) {
+        let subject = with_hello(Signatures::Require, vec![odd.clone()]);
+        assert!(!subject.is_symmetric(), "{odd:?}");
+    }
+}
+
+#[test]
+fn a_router_that_does_not_sign_asks_for_no_proof() {
+    let mut subject = Subject::new(Signatures::Require);
+    subject.router.set_signing(false);
+    subject.hear(
+        NEIGHBOUR,
+        &sign(&key(2), &hello(p(), vec![]), P_COUNTER, P_AGE),
+    );
+    assert!(subject.is_symmetric());
+}
+
+/// P, which lists Q in its HELLO, and a TC of Q with this entry for P, if there is one.
+fn network(signatures: Signatures, of_q: Option<Message>) -> Subject {
+    let mut subject = Subject::new(signatures);
+    let mut of_p = hello(p(), vec![quote(FIRST)]);
+    of_p.addresses.push(two_hop(q(), vec![quote(500)]));
+    subject.hear(NEIGHBOUR, &sign(&key(2), &of_p, P_COUNTER, P_AGE));
+    if let Some(tc) = of_q {
+        subject.hear(NEIGHBOUR, &sign(&key(3), &tc, 500, 10));
+    }
+    assert!(subject.is_symmetric());
+    subject
+}
+
+fn of_q(about_p: Vec<Tlv>) -> Option<Message> {
+    Some(tc(q(), 1, vec![advertised(p(), about_p)]))
+}
+
+#[test]
+fn a_link_counts_when_its_far_end_quotes_the_floor_of_its_near_end_or_more() {
+    for (counter, confirmed) in [
+        (P_FLOOR, true),
+        (P_COUNTER, true),
+        (P_FLOOR - 1, false),
+        (0, false),
+    ] {
+        let mut subject = network(Signatures::Require, of_q(vec![quote(counter)]));
+        assert_eq!(subject.route(q()).is_some(), confirmed, "{counter}");
+    }
+    let mut without = network(Signatures::Require, of_q(vec![]));
+    assert_eq!(without.route(q()), None);
+    for odd in odd_quotes(P_COUNTER) {
+        let mut subject = network(Signatures::Require, of_q(vec![odd.clone()]));
+        assert_eq!(subject.route(q()), None, "{odd:?}");
+    }
+}
+
+#[test]
+fn a_link_that_one_end_alone_claims_is_none_where_the_other_end_signs() {
+    for signatures in [Signatures::Require, Signatures::Prefer] {
+        // Q's signed TC does not list P.
+        let mut subject = network(signatures, Some(tc(q(), 1, vec![])));
+        assert_eq!(subject.route(q()), None, "{signatures:?}");
+    }
+    // Nobody has heard Q. Its card says that it signs, or there is none.
+    for (signs, reached) in [(None, true), (Some(false), true), (Some(true), false)] {
+        let mut subject = network(Signatures::Prefer, None);
+        let key = key(3).public();
+        let cards = signs.map(|signs| (q(), TrustedKey { key, signs }));
+        subject.router.set_trusted_keys(BTreeMap::from_iter(cards));
+        subject.pass(seconds(3));
+        assert_eq!(subject.route(q()).is_some(), reached, "{signs:?}");
+        let mut subject = network(Signatures::Require, None);
+        assert_eq!(subject.route(q()), None);
+    }
+}
+
+#[test]
+fn a_link_without_a_quote_is_the_last_resort_where_signatures_are_preferred() {
+    let mut subject = network(Signatures::Prefer, of_q(vec![]));
+    assert!(subject.route(q()).is_some());
+}
+
+#[test]
+fn the_near_end_must_have_signed_too() {
+    let mut subject = Subject::new(Signatures::Prefer);
+    let mut of_p = hello(p(), vec![]);
+    of_p.addresses.push(two_hop(q(), vec![]));
+    subject.hear(NEIGHBOUR, &of_p.encode().unwrap());
+    let tc_of_q = of_q(vec![quote(P_COUNTER)]).unwrap();
+    subject.hear(NEIGHBOUR, &sign(&key(3), &tc_of_q, 500, 10));
+    assert!(subject.route(q()).is_some(), "claimed");
+    let config = olsrv2::Config {
+        signatures: Signatures::Require,
+        ..subject.router.config().clone()
+    };
+    subject.router.reconfigure(subject.now, config);
+    assert_eq!(subject.route(q()), None, "not confirmed");
+}
+
+/// Whether the router routes to an address of key 4 that P announces: as a host behind it, or as an address of it.
+fn announced(
+    signatures: Signatures,
+    p_signs: bool,
+    signs: bool,
+    entry: rfc5444::AddressEntry,
+) -> bool {
+    let mut subject = Subject::new(signatures);
+    let away = locator(&key(4));
+    let key_4 = key(4).public();
+    let card = TrustedKey { key: key_4, signs };
+    subject
+        .router
+        .set_trusted_keys(BTreeMap::from([(away, card)]));
+    let messages = [hello(p(), vec![quote(FIRST)]), tc(p(), 1, vec![entry])];
+    for (counter, message) in (P_COUNTER..).zip(messages) {
+        let octets = match p_signs {
+            true => sign(&key(2), &message, counter, P_AGE),
+            false => message.encode().unwrap(),
+        };
+        subject.hear(NEIGHBOUR, &octets);
+    }
+    subject.route(away).is_some()
+}
+
+#[test]
+fn nobody_announces_the_address_of_another_key() {
+    let away = locator(&key(4));
+    for signs in [false, true] {
+        assert!(!announced(Signatures::Require, true, signs, attached(away)));
+        assert!(!announced(Signatures::Prefer, true, signs, attached(away)));
+        assert!(announced(Signatures::Off, true, signs, attached(away)));
+    }
+    // P has no key that could say whose the address is; the card of the address does.
+    assert!(!announced(Signatures::Prefer, false, true, attached(away)));
+    assert!(announced(Signatures::Prefer, false, false, attached(away)));
+}
+
+#[test]
+fn a_card_lets_announce_a_next_key_and_no_key_that_signs() {
+    let away = locator(&key(4));
+    let card = |number, signs| {
+        let of = key(number);
+        let key = of.public();
+        (locator(&of), TrustedKey { key, signs })
+    };
+    for (signs, reached) in [(false, true), (true, false)] {
+        let mut subject = Subject::new(Signatures::Require);
+        let cards = BTreeMap::from([card(2, true), card(4, signs)]);
+        subject.router.set_trusted_keys(cards);
+        let of_p = hello(p(), vec![quote(FIRST)]);
+        let announcement = tc(p(), 1, vec![attached(away)]);
+        subject.hear(NEIGHBOUR, &sign(&key(2), &of_p, P_COUNTER, P_AGE));
+        subject.hear(
+            NEIGHBOUR,
+            &sign(&key(2), &announcement, P_COUNTER + 1, P_AGE),
+        );
+        assert_eq!(subject.route(away).is_some(), reached, "signs: {signs}");
+    }
+}
+
+#[test]
+fn nobody_says_hello_with_the_address_of_another_key() {
+    let away = locator(&key(4));
+    let card = TrustedKey {
+        key: key(4).public(),
+        signs: true,
+    };
+    for (signatures, p_signs, reached) in [
+        (Signatures::Off, true, true),
+        (Signatures::Require, true, false),
+        (Signatures::Prefer, true, false),
+        (Signatures::Prefer, false, false),
+    ] {
+        let mut subject = Subject::new(signatures);
+        subject
+            .router
+            .set_trusted_keys(BTreeMap::from([(away, card)]));
+        let mut of_p = hello(p(), vec![quote(FIRST)]);
+        let other = Tlv::new(address_tlv::LOCAL_IF, 0, [local_if::OTHER_IF]);
+        of_p.addresses.push(entry(away, vec![other]));
+        let octets = match p_signs {
+            true => sign(&key(2), &of_p, P_COUNTER, P_AGE),
+            false => of_p.encode().unwrap(),
+        };
+        subject.hear(NEIGHBOUR, &octets);
+        assert!(subject.is_symmetric());
+        assert_eq!(subject.route(away).is_some(), reached, "{signatures:?}");
+        assert!(subject.route(p()).is_some());
+    }
+}
+
+#[test]
+fn nobody_advertises_as_a_mere_address_who_signs() {
+    let away = locator(&key(4));
+    for (signatures, signs, reached) in [
+        (Signatures::Off, true, true),
+        (Signatures::Prefer, false, true),
+        (Signatures::Prefer, true, false),
+        (Signatures::Require, false, false),
+        (Signatures::Require, true, false),
+    ] {
+        let found = announced(signatures, true, signs, routable(away));
+        assert_eq!(found, reached, "{signatures:?}, signs: {signs}");
+    }
+}

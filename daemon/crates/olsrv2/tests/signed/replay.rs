@@ -1,0 +1,83 @@
+//! Nothing is taken in twice, and the ends of each counter are counters like others.
+
+use olsrv2::Signatures;
+
+use crate::peers::*;
+
+/// Returns how many of these messages, by counter and age, were taken in, and how many were replayed.
+fn heard(messages: &[(u64, u32)]) -> (u64, u64) {
+    let mut subject = Subject::new(Signatures::Require);
+    for (number, (counter, age)) in messages.iter().enumerate() {
+        let message = tc(locator(&key(2)), 1 + number as u16, vec![]);
+        subject.hear(STRANGER, &sign(&key(2), &message, *counter, *age));
+    }
+    let counters = subject.router.counters();
+    assert_eq!(counters.forged, 0);
+    (counters.verified, counters.replayed)
+}
+
+#[test]
+fn each_counter_is_taken_in_once() {
+    assert_eq!(heard(&[(5, 0), (5, 0)]), (1, 1));
+    assert_eq!(heard(&[(5, 5), (4, 4), (5, 5), (4, 4), (6, 6)]), (3, 2));
+}
+
+#[test]
+fn counters_below_the_floor_are_replays_and_the_floor_itself_is_none() {
+    assert_eq!(heard(&[(100, 10), (90, 0)]), (2, 0));
+    assert_eq!(heard(&[(100, 10), (89, 0)]), (1, 1));
+    // A floor does not go down again.
+    assert_eq!(heard(&[(100, 10), (101, 101), (89, 0)]), (2, 1));
+}
+
+#[test]
+fn counters_may_overtake_each_other_by_63() {
+    assert_eq!(heard(&[(1000, 1000), (937, 937)]), (2, 0));
+    assert_eq!(heard(&[(1000, 1000), (936, 936)]), (1, 1));
+}
+
+#[test]
+fn an_age_that_exceeds_its_counter_means_a_floor_of_0() {
+    assert_eq!(heard(&[(5, 9), (4, u32::MAX), (0, 1)]), (3, 0));
+}
+
+#[test]
+fn the_ends_of_the_range_are_counters_like_others() {
+    assert_eq!(heard(&[(0, 0), (1, 1), (0, 0)]), (2, 1));
+    let end = u64::from(u32::MAX);
+    assert_eq!(
+        heard(&[(end, 1), (end + 1, 2), (end, 1), (end + 1, 2)]),
+        (2, 2)
+    );
+    assert_eq!(
+        heard(&[(u64::MAX - 1, 0), (u64::MAX, 1), (u64::MAX, 0)]),
+        (2, 1)
+    );
+    // Nothing follows the last counter: a key that has used it is at its end.
+    assert_eq!(heard(&[(u64::MAX, 0), (0, 0), (1, 0)]), (1, 2));
+}
+
+#[test]
+fn hellos_and_flooded_messages_are_counted_apart() {
+    let from = locator(&key(2));
+    let mut subject = Subject::new(Signatures::Require);
+    let hello = hello(from, vec![quote(FIRST)]);
+    subject.hear(NEIGHBOUR, &sign(&key(2), &hello, 100, 100));
+    subject.hear(NEIGHBOUR, &sign(&key(2), &tc(from, 1, vec![]), 20, 20));
+    assert_eq!(subject.router.counters().replayed, 0);
+    subject.hear(NEIGHBOUR, &sign(&key(2), &hello, 20, 20));
+    assert_eq!(subject.router.counters().replayed, 1);
+}
+
+#[test]
+fn the_counter_of_a_false_signature_is_not_used_up() {
+    let from = locator(&key(2));
+    let mut subject = Subject::new(Signatures::Require);
+    let mut forged = sign(&key(2), &tc(from, 1, vec![]), 7, 0);
+    *forged.last_mut().unwrap() ^= 1;
+    // The last octet is in the address block or the signature: either way it does not verify.
+    subject.hear(STRANGER, &forged);
+    assert_eq!(subject.router.counters().forged, 1);
+    subject.hear(STRANGER, &sign(&key(2), &tc(from, 2, vec![]), 7, 0));
+    assert!(subject.knows(from));
+}
