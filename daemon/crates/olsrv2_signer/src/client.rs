@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use daemonkit::Time;
 use icv::{Answer, Frames};
 
 use crate::key::Key;
@@ -31,7 +32,7 @@ impl Client {
 
     /// Answers what has arrived. Returns false when the connection is over: at its end, after a frame that is too long,
     /// or when the router does not read its answers.
-    pub fn serve(&mut self, key: &mut Key) -> bool {
+    pub fn serve(&mut self, now: Time, key: &mut Key) -> bool {
         let mut octets = [0; READ_MAX];
         match self.stream.read(&mut octets) {
             Ok(0) => return false,
@@ -43,7 +44,7 @@ impl Client {
         loop {
             match self.frames.next_frame() {
                 Ok(Some(request)) => {
-                    let answer = self.answer(key, &request);
+                    let answer = self.answer(now, key, &request);
                     if self.stream.write_all(&answer).is_err() {
                         log::warn!("the router does not read its answers: disconnected");
                         return false;
@@ -58,8 +59,8 @@ impl Client {
         }
     }
 
-    fn answer(&mut self, key: &mut Key, request: &[u8]) -> Vec<u8> {
-        let signed = key.sign(request);
+    fn answer(&mut self, now: Time, key: &mut Key, request: &[u8]) -> Vec<u8> {
+        let signed = key.sign(now, request);
         let again = std::mem::replace(&mut self.refused, signed.is_err());
         match signed {
             Ok((counter, signed)) => {
@@ -127,7 +128,7 @@ mod tests {
         router
             .write_all(&[hello(), nothing.frame(), hello()].concat())
             .unwrap();
-        assert!(client.serve(&mut key));
+        assert!(client.serve(Time::ZERO, &mut key));
         let mut octets = [0; 4096];
         let count = router.read(&mut octets).unwrap();
         let mut frames = Frames::default();
@@ -141,17 +142,17 @@ mod tests {
         }
         assert!(matches!(signed[..], [Some(first), None, Some(last)] if last == first + 1));
         drop(router);
-        assert!(!client.serve(&mut key));
+        assert!(!client.serve(Time::ZERO, &mut key));
     }
 
     #[test]
     fn who_floods_or_does_not_read_is_disconnected() {
         let (mut client, mut router, mut key) = pair("flood");
         router.write_all(&u32::MAX.to_be_bytes()).unwrap();
-        assert!(!client.serve(&mut key));
+        assert!(!client.serve(Time::ZERO, &mut key));
         let (mut client, mut router, mut key) = pair("deaf");
-        let served =
-            (0..100_000).all(|_| router.write_all(&hello()).is_ok() && client.serve(&mut key));
+        let served = (0..100_000)
+            .all(|_| router.write_all(&hello()).is_ok() && client.serve(Time::ZERO, &mut key));
         assert!(!served);
     }
 }

@@ -9,6 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::{flock, FlockOperation};
+
 /// Counters that are reserved at a time: an hour of a busy router.
 const BLOCK: u64 = 4096;
 /// Without a file the counters begin at the seconds of the clock times this, so that they most likely exceed those of a
@@ -22,14 +24,17 @@ pub struct Counter {
     next: u64,
     /// Counters from here on are not reserved.
     reserved: u64,
+    /// Locked for this process, because two would use the same counters.
+    _lock: File,
 }
 
 impl Counter {
-    /// Reads the file; without one the counters begin by the clock.
+    /// Locks and reads the file; without one the counters begin by the clock.
     ///
     /// # Errors
     /// The message names the file, what is wrong with it, and what helps.
     pub fn open(path: &Path) -> Result<Self, String> {
+        let lock = lock(path)?;
         let next = match fs::read_to_string(path) {
             Ok(text) => text.trim_end().parse().map_err(|_| {
                 let file = path.display();
@@ -42,6 +47,7 @@ impl Counter {
             path: path.to_owned(),
             next,
             reserved: next,
+            _lock: lock,
         })
     }
 
@@ -59,6 +65,22 @@ impl Counter {
         self.next += 1;
         Ok(self.next - 1)
     }
+}
+
+/// Locks a file beside the counter's, which is replaced, until this process ends.
+fn lock(path: &Path) -> Result<File, String> {
+    let beside = path.with_extension("lock");
+    let refuse = |why: io::Error| format!("{}: {why}", beside.display());
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(&beside).map_err(refuse)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        let path = path.display();
+        format!(
+            "{path}: another process uses this counter; give each signer its own: --counter FILE"
+        )
+    })?;
+    Ok(file)
 }
 
 /// Replaces the file, so that after a power cut it has the old or the new number.
@@ -135,11 +157,37 @@ mod tests {
         fs::create_dir_all(&gone).unwrap();
         assert!(counter.next().is_ok());
         fs::write(gone.join("counter"), u64::MAX.to_string()).unwrap();
-        assert!(Counter::open(&gone.join("counter"))
-            .unwrap()
-            .next()
-            .is_err());
+        drop(counter);
+        let mut last = Counter::open(&gone.join("counter")).unwrap();
+        assert!(last.next().is_err());
         fs::remove_dir_all(gone).unwrap();
+    }
+
+    #[test]
+    fn two_processes_do_not_share_a_counter() {
+        let path = directory("two").join("counter");
+        let first = Counter::open(&path).unwrap();
+        let refused = Counter::open(&path).unwrap_err();
+        assert!(refused.contains("another process"), "{refused}");
+        drop(first);
+        assert!(Counter::open(&path).is_ok());
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_reservation_that_fails_is_not_used_whether_or_not_it_reached_the_disk() {
+        let path = directory("torn").join("counter");
+        fs::write(&path, "5\n").unwrap();
+        let obstacle = path.with_extension("new");
+        fs::create_dir(&obstacle).unwrap();
+        let mut counter = Counter::open(&path).unwrap();
+        assert!(counter.next().is_err() && counter.next().is_err());
+        fs::remove_dir(&obstacle).unwrap();
+        assert_eq!(counter.next().unwrap(), 5);
+        drop(counter);
+        fs::write(&path, format!("{}\n", 5 + BLOCK)).unwrap();
+        assert_eq!(Counter::open(&path).unwrap().next().unwrap(), 5 + BLOCK);
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]

@@ -3,16 +3,19 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use daemonkit::Time;
 use icv::{is_hash, is_hash_of, Claim, Request, Signer};
 use rfc5444::iana::message;
 use rfc5444::Message;
 
 use crate::counter::Counter;
+use crate::pace::Pace;
 
 /// The key and its counter.
 pub struct Key {
     signer: Signer,
     counter: Counter,
+    pace: Pace,
 }
 
 /// Why a request is refused.
@@ -30,6 +33,8 @@ pub enum Refusal {
     Signed,
     /// The message would become too long.
     Length,
+    /// There were too many before it.
+    Pace,
     /// The floor has not been used yet.
     Floor,
     /// The disk keeps no counters.
@@ -45,6 +50,7 @@ impl fmt::Display for Refusal {
             Self::Originator => f.write_str("its originator is not this node's"),
             Self::Signed => f.write_str("it is signed already"),
             Self::Length => f.write_str("it would be longer than 65535 octets"),
+            Self::Pace => f.write_str("too many follow each other"),
             Self::Floor => f.write_str("its floor is above all counters"),
             Self::Disk(error) => write!(f, "no counter can be reserved: {error}"),
         }
@@ -57,6 +63,7 @@ impl Key {
         Self {
             signer: Signer::new(seed),
             counter,
+            pace: Pace::default(),
         }
     }
 
@@ -64,9 +71,12 @@ impl Key {
     ///
     /// # Errors
     /// See [`Refusal`]. A message that is refused takes no counter.
-    pub fn sign(&mut self, request: &[u8]) -> Result<(u64, Vec<u8>), Refusal> {
+    pub fn sign(&mut self, now: Time, request: &[u8]) -> Result<(u64, Vec<u8>), Refusal> {
         let request = Request::read(request).ok_or(Refusal::Request)?;
         self.check(request.message)?;
+        if !self.pace.admits(now) {
+            return Err(Refusal::Pace);
+        }
         let counter = self.counter.next();
         let counter = counter.map_err(|error| Refusal::Disk(error.to_string()))?;
         let age = counter.checked_sub(request.floor.unwrap_or(counter));
@@ -147,7 +157,7 @@ mod tests {
         {
             let message = Message::new(typ, originator);
             let floor = (n > 0).then_some(1000);
-            let (counter, signed) = key.sign(&request(&message, floor)).unwrap();
+            let (counter, signed) = key.sign(Time::ZERO, &request(&message, floor)).unwrap();
             let claim = verify(&signed, originator);
             assert_eq!((claim.counter, claim.floor()), (counter, 1000.min(counter)));
             assert_eq!(counter, 1000 + n as u64);
@@ -184,12 +194,16 @@ mod tests {
             (request(&signed, None), Refusal::Signed),
         ];
         for (octets, why) in refused {
-            assert_eq!(key.sign(&octets), Err(why));
+            assert_eq!(key.sign(Time::ZERO, &octets), Err(why));
         }
         assert_eq!(key.counter.next().unwrap(), 1000);
         let locator = Ipv6Addr::from(u128::from(own) ^ 1 << 120);
         for own in [own, locator] {
-            assert!(key.sign(&request(&tc(own.into()), None)).is_ok(), "{own}");
+            assert!(
+                key.sign(Time::ZERO, &request(&tc(own.into()), None))
+                    .is_ok(),
+                "{own}"
+            );
         }
     }
 
@@ -198,13 +212,26 @@ mod tests {
         let mut key = Key::new(&[7; 32], counter("floor"));
         let message = Message::new(message::HELLO, Ipv4Addr::LOCALHOST.into());
         assert_eq!(
-            key.sign(&request(&message, Some(2000))),
+            key.sign(Time::ZERO, &request(&message, Some(2000))),
             Err(Refusal::Floor)
         );
-        let (counter, signed) = key.sign(&request(&message, Some(0))).unwrap();
+        let (counter, signed) = key.sign(Time::ZERO, &request(&message, Some(0))).unwrap();
         assert_eq!(
             verify(&signed, Ipv4Addr::LOCALHOST.into()).age,
             counter as u32
         );
+    }
+
+    #[test]
+    fn too_many_are_refused_and_later_ones_are_not() {
+        let mut key = Key::new(&[7; 32], counter("pace"));
+        let message = Message::new(message::TC, Ipv4Addr::LOCALHOST.into());
+        let request = request(&message, None);
+        let all: Vec<_> = (0..600)
+            .map(|_| key.sign(Time::ZERO, &request).is_ok())
+            .collect();
+        assert_eq!(all.iter().filter(|signed| **signed).count(), 500);
+        assert_eq!(key.sign(Time::ZERO, &request), Err(Refusal::Pace));
+        assert!(key.sign(Time::from_secs(1), &request).is_ok());
     }
 }

@@ -7,6 +7,7 @@
 mod client;
 mod counter;
 mod key;
+mod pace;
 
 use std::io;
 use std::path::PathBuf;
@@ -126,7 +127,9 @@ fn serve(arguments: &Arguments, mut key: Key) -> io::Result<()> {
                     }
                 }
                 Token::Client => {
-                    let serves = client.as_mut().is_some_and(|one| one.serve(&mut key));
+                    let serves = client
+                        .as_mut()
+                        .is_some_and(|one| one.serve(now(), &mut key));
                     client = client.filter(|_| serves);
                 }
             }
