@@ -5,6 +5,7 @@
 pub mod config;
 pub mod control_socket;
 pub mod logger;
+pub mod node_key;
 mod reactor;
 mod readers;
 pub mod secrecy;

@@ -26,10 +26,12 @@
 extern crate alloc;
 
 mod fault;
+mod request;
 mod signature;
 mod signer;
 
 pub use fault::Fault;
+pub use request::{Answer, Frames, Request, TooLong};
 pub use signature::{address_of, is_hash, is_hash_of, Claim, ICV_EXTENSION, TIMESTAMP_EXTENSION};
 pub use signer::Signer;
 

@@ -319,7 +319,7 @@ impl Instance {
             let at = ctx.now + timing.hello_min_interval + 2 * timing.triggered_jitter;
             self.tc_timer.plan(at);
         }
-        if self.content(ctx.config) != self.advertised {
+        if self.content(ctx) != self.advertised {
             self.trigger_tc(ctx);
         }
         self.publish(ctx);

@@ -5,11 +5,11 @@ mod values;
 
 use std::fmt;
 use std::net::{SocketAddr, SocketAddrV6};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cryptoauth::{Address, PublicKey};
 use daemonkit::config::{ConfigError, Fault};
+use daemonkit::secrecy::{credentials, refuse_readable};
 use overlay_node::{Admission, Beacons};
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -187,30 +187,6 @@ impl Config {
             .flat_map(|interface| &interface.peers);
         admin || !self.users.is_empty() || peers.any(|peer| peer.password.is_some())
     }
-}
-
-/// Refuses a file with secrets that others than its owner may read. The error says what is allowed.
-///
-/// A credential of a service manager may be readable by a group to which only this process belongs.
-pub fn refuse_readable(path: &Path) -> Result<(), String> {
-    let mode = std::fs::metadata(path)
-        .map_err(|error| error.to_string())?
-        .mode()
-        & 0o777;
-    let is_credential = credentials().is_some_and(|directory| path.parent() == Some(&*directory));
-    let forbidden = if is_credential { 0o007 } else { 0o077 };
-    if mode & forbidden == 0 {
-        return Ok(());
-    }
-    Err(format!(
-        "it has mode {mode:04o}, so others may read its secrets; allowed: 0600 (chmod 600 {})",
-        path.display()
-    ))
-}
-
-/// Returns the directory of the credentials from the service manager (systemd.exec(5)).
-fn credentials() -> Option<PathBuf> {
-    std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from)
 }
 
 /// Returns the path of the key: a credential of the service manager, else the key of meshsec.

@@ -1,91 +1,40 @@
 //! Reads this node's private key from a file that only its owner may read.
 
-use std::fs;
 use std::path::Path;
 
-use cryptoauth::{PrivateKey, KEY_LENGTH};
-use pkcs8::{ObjectIdentifier, PrivateKeyInfo, SecretDocument};
-use zeroize::Zeroizing;
-
-use crate::config::refuse_readable;
-
-/// id-Ed25519 (RFC 8410, section 3).
-const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
-/// Label of a private key in PEM (RFC 7468, section 10).
-const LABEL: &str = "PRIVATE KEY";
-/// Tag and length of the octet string around the key (RFC 8410, section 7).
-const OCTET_STRING: [u8; 2] = [0x04, KEY_LENGTH as u8];
+use cryptoauth::PrivateKey;
 
 /// Reads the key.
 ///
 /// # Errors
 /// The message names the file, what is wrong with it, and what is allowed.
 pub fn load(path: &Path) -> Result<PrivateKey, String> {
-    let refuse = |message: String| format!("{}: {message}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
-    let text = Zeroizing::new(text);
-    refuse_readable(path).map_err(refuse)?;
-    let key = ed25519(&text).map_err(refuse)?;
+    let key = PrivateKey::from_ed25519_seed(&*daemonkit::node_key::load(path)?);
     key.public()
         .node_address()
-        .map_err(|error| refuse(format!("{error}: this key cannot be a node's")))?;
+        .map_err(|error| format!("{}: {error}: this key cannot be a node's", path.display()))?;
     Ok(key)
-}
-
-fn ed25519(text: &str) -> Result<PrivateKey, String> {
-    let refuse = || "is no unencrypted PKCS#8 key in PEM; allowed: an Ed25519 key".to_owned();
-    let (label, document) = SecretDocument::from_pem(text).map_err(|_| refuse())?;
-    let key: PrivateKeyInfo<'_> = document.decode_msg().map_err(|_| refuse())?;
-    if label != LABEL || key.algorithm.oid != ED25519 {
-        return Err("is no Ed25519 key; allowed: an Ed25519 key in PKCS#8 PEM".to_owned());
-    }
-    let seed = key.private_key.strip_prefix(&OCTET_STRING);
-    let seed = seed.and_then(|seed| <&[u8; KEY_LENGTH]>::try_from(seed).ok());
-    Ok(PrivateKey::from_ed25519_seed(seed.ok_or_else(refuse)?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
-    /// RFC 8410, section 10.3: the example of a private key.
+    /// RFC 8410, section 10.3: the example of a private key, whose address does not begin with 0xfc.
     const EXAMPLE: &str = "-----BEGIN PRIVATE KEY-----\n\
         MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
         -----END PRIVATE KEY-----\n";
 
     #[test]
-    fn the_key_of_the_standards_example_is_read() {
-        let seed = [
-            0xd4, 0xee, 0x72, 0xdb, 0xf9, 0x13, 0x58, 0x4a, 0xd5, 0xb6, 0xd8, 0xf1, 0xf7, 0x69,
-            0xf8, 0xad, 0x3a, 0xfe, 0x7c, 0x28, 0xcb, 0xf1, 0xd4, 0xfb, 0xe0, 0x97, 0xa8, 0x8f,
-            0x44, 0x75, 0x58, 0x42,
-        ];
-        let expected = PrivateKey::from_ed25519_seed(&seed).public();
-        assert_eq!(ed25519(EXAMPLE).unwrap().public(), expected);
-    }
-
-    #[test]
-    fn what_is_no_key_is_refused() {
-        for text in [
-            "",
-            "key",
-            &EXAMPLE[..60],
-            &EXAMPLE.replace("BQYDK2Vw", "BQYDK2Vu"),
-        ] {
-            assert!(ed25519(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_key_that_others_may_read_or_that_is_no_nodes_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
+    fn a_key_that_is_no_nodes_is_refused() {
         let path = std::env::temp_dir().join(format!("overlayd-test-{}.key", std::process::id()));
         fs::write(&path, EXAMPLE).unwrap();
-        for (mode, found) in [(0o644, "0644"), (0o600, "not in fc00::/8")] {
-            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let refused = load(&path).err().unwrap();
-            assert!(refused.contains(found), "{refused}");
-        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let refused = load(&path).err().unwrap();
+        assert!(refused.contains("not in fc00::/8"), "{refused}");
         fs::remove_file(path).unwrap();
     }
 }

@@ -39,7 +39,7 @@ impl Instance {
         let schedule = self.hellos.get_mut(&interface)?;
         let pace = ctx.hello_pace(interface);
         schedule.timer.sent(ctx.now, &pace, ctx.rng);
-        let (limit, max_pieces) = (message_limit(ctx.config), pace.messages_per_interval());
+        let (limit, max_pieces) = (message_limit(ctx), pace.messages_per_interval());
         let piece = schedule
             .refresh
             .encode(ctx.now, hello, &once, limit, max_pieces)?;
@@ -74,7 +74,7 @@ impl Instance {
         if self.tc_timer.next() > ctx.now || self.hellos.is_empty() {
             return Vec::new();
         }
-        let content = self.content(ctx.config);
+        let content = self.content(ctx);
         if content != self.advertised {
             self.own.raise_ansn();
             self.advertised = content;
@@ -87,18 +87,19 @@ impl Instance {
         }
         self.tc_timer.sent(ctx.now, &tc_pace(ctx.config), ctx.rng);
         ctx.counters.tcs_sent += 1;
-        self.encode_tc(ctx.config)
+        self.encode_tc(ctx)
     }
 
     /// What a TC has to advertise (RFC 7181, sections 16.1 and 17.3): all
     /// neighbours if that is wanted and fits into a packet, or selectors alone.
-    pub(super) fn content(&self, config: &Config) -> Content {
+    pub(super) fn content(&self, ctx: &Context) -> Content {
+        let config = ctx.config;
         // Neighbours expect a router that advertises them to forward to them.
         let willing = config.routing_willingness != willingness::NEVER;
         if config.advertise_all && willing {
             let mut content = self.content_of(config, |_| true);
             content.all = true;
-            if content.fits(self.originator, message_limit(config)) {
+            if content.fits(self.originator, message_limit(ctx)) {
                 return content;
             }
         }
@@ -143,12 +144,12 @@ impl Instance {
         content
     }
 
-    fn encode_tc(&mut self, config: &Config) -> Vec<Vec<u8>> {
-        let times = [config.timing.tc_interval, config.timing.tc_validity];
+    fn encode_tc(&mut self, ctx: &Context) -> Vec<Vec<u8>> {
+        let times = [ctx.config.timing.tc_interval, ctx.config.timing.tc_validity];
         let ansn = self.own.ansn();
         let counters = self.neighbour_counters();
         let counter = |originator: IpAddr| counters.get(&originator).copied();
-        let (own, limit) = (&mut self.own, message_limit(config));
+        let (own, limit) = (&mut self.own, message_limit(ctx));
         let next_seq = || own.next_seq();
         let messages =
             self.advertised
@@ -206,8 +207,10 @@ impl Instance {
 }
 
 /// The most octets of a message that shares a packet with others.
-fn message_limit(config: &Config) -> usize {
-    config.packet_size.saturating_sub(PACKET_OVERHEAD)
+fn message_limit(ctx: &Context) -> usize {
+    let signature = if ctx.signing { icv::OVERHEAD } else { 0 };
+    let taken = PACKET_OVERHEAD + signature;
+    ctx.config.packet_size.saturating_sub(taken)
 }
 
 /// The first ANSN and message sequence number: configured, or random.
