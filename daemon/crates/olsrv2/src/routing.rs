@@ -16,7 +16,7 @@ use rfc5444::{Metric, Prefix};
 use crate::accept::Accept;
 use crate::address::{is_destination, is_routable};
 use crate::belief::Witnesses;
-use crate::tier::Signed;
+use crate::tier::{Signed, Tier};
 use crate::topology::{Node, Topology};
 use crate::view::RouteView;
 
@@ -202,6 +202,7 @@ impl<'a> Routes<'a> {
             originator,
             next_originator: first.originator,
             last_originator: self.graph.vertices[path.last],
+            confirmed: path.tier == Tier::Confirmed,
         };
         self.stage.insert(destination, route);
     }

@@ -196,14 +196,15 @@ impl Topology {
         }
         node.ansn = tc.ansn;
         node.expires = expires;
-        self.changed |= node.proof.is_some() != tc.proof.is_some();
+        let resigned = node.proof.is_some() != tc.proof.is_some();
+        self.changed |= resigned;
         node.proof = tc.proof;
         self.changed |= node.advertises_all != tc.content.all;
         node.advertises_all = tc.content.all;
         node.advertised = tc.content.len();
         node.suspect = None;
         node.refreshed = known.is_some();
-        if known != Some(tc.ansn) {
+        if resigned || known != Some(tc.ansn) {
             self.events.push(Event::NodeSet(node.view(tc.originator)));
         }
     }
@@ -282,7 +283,7 @@ impl Topology {
         if old.map(|old| old.content) != Some(tuple.content) {
             self.changed = true;
             self.events
-                .push(Event::EdgeSet(edge_view(from, to, &tuple)));
+                .push(Event::EdgeSet(edge_view(from, to, &tuple, &node.confirmed)));
         }
     }
 
@@ -314,10 +315,13 @@ impl Topology {
         };
         let before = self.events.len();
         let events = &mut self.events;
+        let confirmed = &node.confirmed;
         node.neighbours.retain(|to, tuple| {
             let keep = !outdated(tuple.ansn, tuple.expires);
             if !keep {
-                events.push(Event::EdgeRemoved(edge_view(originator, *to, tuple)));
+                events.push(Event::EdgeRemoved(edge_view(
+                    originator, *to, tuple, confirmed,
+                )));
             }
             keep
         });

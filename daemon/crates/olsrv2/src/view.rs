@@ -86,6 +86,8 @@ pub struct NeighbourView {
     pub routing_willingness: u8,
     /// N_will_flooding.
     pub flooding_willingness: u8,
+    /// Whether its newest HELLO was signed.
+    pub signs: bool,
 }
 
 /// A 2-hop tuple (RFC 6130, section 7.2; RFC 7181, section 8.2).
@@ -114,6 +116,8 @@ pub struct NodeView {
     pub originator: IpAddr,
     /// AR_seq_number.
     pub ansn: u16,
+    /// Whether its newest TC was signed.
+    pub signs: bool,
     /// AR_time.
     pub expires: Time,
 }
@@ -131,6 +135,8 @@ pub struct EdgeView {
     pub metric: Metric,
     /// TR_seq_number or TA_seq_number.
     pub ansn: u16,
+    /// Whether both ends have signed the link when a message of `from` was taken in last.
+    pub confirmed: bool,
     /// TR_time or TA_time.
     pub expires: Time,
 }
@@ -173,6 +179,8 @@ pub struct RouteView {
     pub next_originator: IpAddr,
     /// The originator of the last router before `originator`; this router's own when `hops` is 1.
     pub last_originator: IpAddr,
+    /// Whether both ends have signed every link of the path. Without signatures, whether no link is denied.
+    pub confirmed: bool,
 }
 
 impl LinkView {
@@ -254,6 +262,7 @@ impl NeighbourView {
             is_flooding_mpr: symmetric_links(nhdp, id).any(|link| link.ext.flooding_mpr),
             is_routing_selector: neighbour.ext.selector && neighbour.symmetric,
             routing_willingness: neighbour.ext.will_routing,
+            signs: neighbour.ext.signed,
             flooding_willingness: neighbour.ext.will_flooding,
         }
     }

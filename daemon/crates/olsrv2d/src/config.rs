@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daemonkit::config::{ConfigError, Fault};
-use olsrv2::{Accept, Attached, Metric, Prefix};
+use olsrv2::{Accept, Attached, Metric, Prefix, Signatures};
 
 use raw::RawConfig;
 
@@ -42,6 +42,10 @@ pub struct Config {
     pub attached: Vec<Attached>,
     /// Destinations to which routes are installed. Networks that this machine is connected to are never among them.
     pub accept: Accept,
+    /// How messages without a valid signature of their originator are treated.
+    pub signatures: Signatures,
+    /// Socket of the program that signs this router's messages; `None` if they are not signed.
+    pub signer: Option<PathBuf>,
     /// Management interfaces.
     pub management: Management,
 }
@@ -154,8 +158,7 @@ impl Config {
                 tc_validity: self.tc.validity,
                 ..olsrv2::Timing::default()
             },
-            // Nothing signs yet.
-            signatures: olsrv2::Signatures::Off,
+            signatures: self.signatures,
             first_sequence_number: Some(first_sequence_number),
             ..olsrv2::Config::default()
         }

@@ -3,6 +3,7 @@
 mod interfaces;
 mod readers;
 mod reload;
+mod signing;
 mod stations;
 
 use std::io::{self, ErrorKind};
@@ -27,6 +28,7 @@ use crate::netlink::{Monitor, Path, Requests};
 use crate::nl80211::Radio;
 use crate::probation::Probation;
 use crate::reactor::{Reactor, Token};
+use crate::signer::Signer;
 
 /// Packets or notices read from one socket in a turn, so that a burst does not delay the timers.
 const BURST: usize = 64;
@@ -51,6 +53,7 @@ pub struct Daemon {
     links: Links,
     manet: Manet,
     router: Router,
+    signer: Option<Signer>,
     probation: Probation,
     /// `None` after a permanent failure.
     radio: Option<Radio>,
@@ -110,6 +113,7 @@ impl Daemon {
             links,
             manet: Manet::default(),
             router,
+            signer: None,
             probation: Probation::default(),
             radio: Some(radio),
             warned_of_scale: false,
@@ -133,6 +137,7 @@ impl Daemon {
     pub fn run(&mut self) -> io::Result<()> {
         self.log_originators();
         let start = now();
+        self.set_signer(start);
         self.synchronise_interfaces(start);
         self.settle(start);
         self.watchdog_due = self.service.watchdog.map(|period| start + period);
@@ -175,6 +180,7 @@ impl Daemon {
         [
             self.router.poll_timeout(),
             self.probation.poll_timeout(),
+            self.signer.as_ref().and_then(Signer::poll_timeout),
             self.radio.as_ref().and_then(Radio::poll_timeout),
             self.fib.poll_timeout(),
             self.sockets_due,
@@ -196,6 +202,7 @@ impl Daemon {
             Token::Survey => self.take_survey(now),
             Token::MeshV4(index) => self.take_packets(Family::V4, index, now),
             Token::MeshV6(index) => self.take_packets(Family::V6, index, now),
+            Token::Signer => self.take_signatures(now),
             Token::ChangesListener => self.accept_reader(now),
             Token::Telnet | Token::Query => self.serve_text(token, now),
             Token::Changes(number) => self.serve_reader(number, now),
@@ -229,6 +236,7 @@ impl Daemon {
     }
 
     fn drain(&mut self, now: Time) {
+        self.ask_for_signatures(now);
         while let Some(transmit) = self.router.poll_transmit() {
             self.send(transmit.interface, transmit.family, &transmit.bytes);
         }

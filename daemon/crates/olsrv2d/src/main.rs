@@ -15,6 +15,7 @@ mod netlink;
 mod nl80211;
 mod probation;
 mod reactor;
+mod signer;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

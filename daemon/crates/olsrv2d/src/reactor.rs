@@ -28,6 +28,8 @@ pub enum Token {
     Stations,
     /// The worker thread has a report about wireless stations.
     Survey,
+    /// The program that signs this router's messages has answered.
+    Signer,
 }
 
 impl Code for Token {
@@ -43,6 +45,7 @@ impl Code for Token {
             Self::Changes(number) => (7, number),
             Self::Stations => (8, 0),
             Self::Survey => (9, 0),
+            Self::Signer => (10, 0),
         };
         (kind << 32) | u64::from(number)
     }
@@ -60,6 +63,7 @@ impl Code for Token {
             7 => Self::Changes(number),
             8 => Self::Stations,
             9 => Self::Survey,
+            10 => Self::Signer,
             _ => return None,
         })
     }
@@ -79,6 +83,7 @@ mod tests {
             Token::Changes(9),
             Token::Stations,
             Token::Survey,
+            Token::Signer,
         ];
         for token in tokens {
             assert_eq!(Token::decode(token.encode()), Some(token));

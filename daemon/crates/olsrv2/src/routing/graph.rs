@@ -20,6 +20,8 @@ pub(super) struct Path {
     pub first: usize,
     /// The vertex before this one.
     pub last: usize,
+    /// The worst tier of its links.
+    pub tier: Tier,
 }
 
 /// Vertices in the order of their addresses, with their outgoing edges.
@@ -99,6 +101,9 @@ impl Graph {
             self.spread(own, &mut paths, &mut queue, |edge| {
                 usable(edge.to, edge.tier)
             });
+            let new = paths.iter_mut().zip(&reached).filter(|(_, old)| !**old);
+            new.filter_map(|(path, _)| path.as_mut())
+                .for_each(|path| path.tier = *tier);
         }
         paths
     }
@@ -123,6 +128,7 @@ impl Graph {
                     hops: 1,
                     first,
                     last: own,
+                    tier,
                 };
                 improve(paths, queue, vertex, path);
             }

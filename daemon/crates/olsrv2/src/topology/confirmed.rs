@@ -1,9 +1,12 @@
 //! Which links both ends have signed, so that routes are calculated again when that changes.
 
 use alloc::collections::BTreeSet;
+use core::mem;
 use core::net::IpAddr;
 
-use super::{Node, Topology};
+use super::views::edge_view;
+use super::Topology;
+use crate::event::Event;
 use crate::signatures::is_recent;
 use crate::speakers::Speakers;
 
@@ -30,16 +33,14 @@ impl Topology {
         let neighbours = node.neighbours().map(|(address, _)| address);
         let confirmed: BTreeSet<IpAddr> = neighbours.filter(both).collect();
         if let Some(node) = self.nodes.get_mut(&originator) {
-            self.changed |= node.note(confirmed);
+            let before = mem::replace(&mut node.confirmed, confirmed);
+            for changed in before.symmetric_difference(&node.confirmed) {
+                self.changed = true;
+                if let Some(tuple) = node.neighbours.get(changed) {
+                    let view = edge_view(originator, *changed, tuple, &node.confirmed);
+                    self.events.push(Event::EdgeSet(view));
+                }
+            }
         }
-    }
-}
-
-impl Node {
-    /// Replaces the set of confirmed links. Returns whether it has changed.
-    fn note(&mut self, confirmed: BTreeSet<IpAddr>) -> bool {
-        let changed = self.confirmed != confirmed;
-        self.confirmed = confirmed;
-        changed
     }
 }

@@ -92,6 +92,7 @@ impl Node {
         NodeView {
             originator,
             ansn: self.ansn,
+            signs: self.is_signed(),
             expires: self.expires,
         }
     }

@@ -1,5 +1,6 @@
 //! What routing and management look up in the topology.
 
+use alloc::collections::BTreeSet;
 use core::net::IpAddr;
 
 use nhdp::Time;
@@ -54,7 +55,7 @@ impl Topology {
         self.nodes().flat_map(|(from, node)| {
             node.neighbours
                 .iter()
-                .map(move |(to, tuple)| edge_view(from, *to, tuple))
+                .map(move |(to, tuple)| edge_view(from, *to, tuple, &node.confirmed))
         })
     }
 
@@ -87,13 +88,19 @@ impl Topology {
     }
 }
 
-pub(super) fn edge_view(from: IpAddr, to: IpAddr, tuple: &Tuple<NeighbourAddress>) -> EdgeView {
+pub(super) fn edge_view(
+    from: IpAddr,
+    to: IpAddr,
+    tuple: &Tuple<NeighbourAddress>,
+    confirmed: &BTreeSet<IpAddr>,
+) -> EdgeView {
     EdgeView {
         from,
         to,
         to_originator: tuple.content.originator,
         metric: tuple.content.metric,
         ansn: tuple.ansn,
+        confirmed: confirmed.contains(&to),
         expires: tuple.expires,
     }
 }

@@ -9,7 +9,9 @@ use olsrv2::{Accept, AcceptedNetwork, Attached, Metric, Prefix};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::values::{integer, longest, metric, originators, path, prefix, telnet, timing};
+use super::values::{
+    integer, longest, metric, originators, path, prefix, signatures, telnet, timing,
+};
 use super::{is_routable, Config, Management, RouteSettings, Timing, Weight};
 
 /// Largest number of MANET interfaces, more than any router has. Bounds the sockets and the size of a HELLO.
@@ -33,6 +35,8 @@ pub(super) struct RawConfig {
     interface: Vec<RawInterface>,
     metric: Option<Spanned<i64>>,
     willingness: Option<Spanned<i64>>,
+    signatures: Option<Spanned<String>>,
+    signer: Option<Spanned<String>>,
     #[serde(default)]
     tc: RawTc,
     #[serde(default)]
@@ -135,6 +139,11 @@ impl RawConfig {
             route: self.route.check()?,
             attached: attached(&self.attached)?,
             accept: self.accept.check()?,
+            signatures: signatures(self.signatures.as_ref())?,
+            signer: match &self.signer {
+                Some(raw) => path("signer", Some(raw), PathBuf::new)?,
+                None => None,
+            },
             management: self.management.check()?,
         })
     }

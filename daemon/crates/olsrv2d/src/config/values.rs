@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use daemonkit::config::{quoted, Fault, SOCKET_PATH_MAX};
-use olsrv2::{Metric, Prefix};
+use olsrv2::{Metric, Prefix, Signatures};
 use toml::Spanned;
 
 use super::{is_routable, Timing};
@@ -130,6 +130,21 @@ pub(super) fn telnet(raw: Option<&Spanned<String>>) -> Result<Option<SocketAddr>
 }
 
 /// Returns the path of a UNIX socket; `None` if it is switched off.
+pub(super) fn signatures(raw: Option<&Spanned<String>>) -> Result<Signatures, Fault> {
+    let Some(raw) = raw else {
+        return Ok(Signatures::Off);
+    };
+    match raw.as_ref().as_str() {
+        "off" => Ok(Signatures::Off),
+        "prefer" => Ok(Signatures::Prefer),
+        "require" => Ok(Signatures::Require),
+        _ => {
+            let allowed = "\"off\", \"prefer\" or \"require\"";
+            Err(Fault::value("signatures", raw, quoted(raw), allowed))
+        }
+    }
+}
+
 pub(super) fn path(
     key: &str,
     raw: Option<&Spanned<String>>,

@@ -61,9 +61,20 @@ impl Daemon {
             fib,
             config,
             manet,
+            signer,
             ..
         } = self;
-        let observe = || State::observe(now, router, radio.as_ref(), fib, config, manet);
+        let observe = || {
+            State::observe(
+                now,
+                router,
+                radio.as_ref(),
+                fib,
+                config,
+                manet,
+                signer.as_ref(),
+            )
+        };
         match (token, telnet, query) {
             (Token::Telnet, Some(telnet), _) => telnet.serve(reactor, daemonkit::now, observe),
             (Token::Query, _, Some(query)) => query.serve(reactor, daemonkit::now, observe),
@@ -93,6 +104,7 @@ impl Daemon {
     ) -> Result<(), String> {
         match request {
             Request::Trust(addresses) => self.router.set_trusted(addresses),
+            Request::Keys(keys) => self.router.set_trusted_keys(keys),
             Request::Refusals => self.report_refusals(number, now),
             Request::Counters => self.report_counters(number, now),
             Request::Attach(networks) => {
@@ -161,10 +173,19 @@ impl Daemon {
             fib,
             config,
             manet,
+            signer,
             ..
         } = self;
         if let Some(changes) = changes {
-            let state = State::observe(now, router, radio.as_ref(), fib, config, manet);
+            let state = State::observe(
+                now,
+                router,
+                radio.as_ref(),
+                fib,
+                config,
+                manet,
+                signer.as_ref(),
+            );
             if let Err(error) = changes.accept(reactor, &state, counted) {
                 log::warn!("a reader of the change stream is refused: {error}");
             }

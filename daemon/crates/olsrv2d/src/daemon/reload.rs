@@ -30,6 +30,9 @@ impl Daemon {
         if old.route != self.config.route {
             self.move_routes(now);
         }
+        if (&old.signatures, &old.signer) != (&self.config.signatures, &self.config.signer) {
+            self.set_signer(now);
+        }
         self.reconfigure(now);
         if (old.metric, &old.weights) != (self.config.metric, &self.config.weights) {
             self.restart_probation(now);

@@ -136,6 +136,10 @@ pub fn counters(router: &Counters, daemon: DaemonCounters, readers_dropped: u64)
         "stale": router.stale,
         "spoofed": router.spoofed,
         "disbelieved": router.disbelieved,
+        "verified": router.verified,
+        "forged": router.forged,
+        "not_signed": router.not_signed,
+        "replayed": router.replayed,
         "rate_limited": router.rate_limited,
         "over_limit": router.over_limit,
         "route_calculations": router.route_calculations,
@@ -173,11 +177,11 @@ pub fn describe(object: &Object, names: &Names) -> (&'static str, Map<String, Va
         Object::Link(view) => ("link", link(view, names)),
         Object::Node(view) => (
             "node",
-            json!({"originator": view.originator, "ansn": view.ansn}),
+            json!({"originator": view.originator, "ansn": view.ansn, "signs": view.signs}),
         ),
         Object::Edge(view) => (
             "edge",
-            json!({"from": view.from, "to": view.to, "metric": view.metric.get()}),
+            json!({"from": view.from, "to": view.to, "metric": view.metric.get(), "confirmed": view.confirmed}),
         ),
         Object::Attached(view) => ("attached", attached(view)),
         Object::LocalAttached(network, configured) => {
@@ -201,6 +205,7 @@ fn route(view: &RouteView, installed: bool, names: &Names) -> Value {
         "originator": view.originator,
         "next_originator": view.next_originator,
         "last_originator": view.last_originator,
+        "confirmed": view.confirmed,
         "installed": installed,
     })
 }
@@ -211,6 +216,7 @@ fn neighbour(view: &NeighbourView) -> Value {
         "symmetric": view.symmetric,
         "mpr_of_us": view.is_routing_selector,
         "our_mpr": view.is_routing_mpr,
+        "signs": view.signs,
         "metric_in": view.metric_in.map(olsrv2::Metric::get),
         "metric_out": view.metric_out.map(olsrv2::Metric::get),
         "addresses": view.addresses,

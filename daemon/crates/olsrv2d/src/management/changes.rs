@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use daemonkit::Readers;
-use olsrv2::{Counters, Time};
+use olsrv2::{Counters, Time, TrustedKey};
 use serde::Deserialize;
 use serde_json::{json, Map, Value};
 
@@ -16,6 +16,7 @@ use super::change_lines::{
     counters, describe, hello, line, micros, snapshot, DaemonCounters, Names, Object,
 };
 use super::state::State;
+use super::trusted_keys::NamedKey;
 use crate::attachments::Named;
 use crate::reactor::{Reactor, Token};
 
@@ -28,6 +29,8 @@ pub struct Changes {
     sequence: u64,
     /// Trusted addresses of commands of which not all portions have arrived, by reader.
     trusted: BTreeMap<u32, BTreeSet<IpAddr>>,
+    /// Trusted keys of commands of which not all portions have arrived, by reader.
+    keys: BTreeMap<u32, BTreeMap<IpAddr, TrustedKey>>,
 }
 
 /// A request of a reader.
@@ -35,6 +38,8 @@ pub struct Changes {
 pub enum Request {
     /// Trust these addresses and no others.
     Trust(BTreeSet<IpAddr>),
+    /// Believe what these keys have signed under their addresses, and nothing else under these.
+    Keys(BTreeMap<IpAddr, TrustedKey>),
     /// Send the recent refusals.
     Refusals,
     /// Send the counters.
@@ -54,6 +59,11 @@ enum Command {
         #[serde(default)]
         more: bool,
     },
+    Keys {
+        keys: Vec<NamedKey>,
+        #[serde(default)]
+        more: bool,
+    },
     Refusals,
     Counters,
     Attach {
@@ -68,8 +78,8 @@ impl Command {
     /// Returns the right that a reader needs for the command; `None` if every reader may send it.
     fn right(&self) -> Option<&'static str> {
         match self {
-            Self::Trust { .. } => {
-                Some("trust: only root and olsrv2d's own user may say whom to trust")
+            Self::Trust { .. } | Self::Keys { .. } => {
+                Some("only root and olsrv2d's own user may say whom to trust")
             }
             Self::Attach { .. } | Self::Withdraw { .. } => {
                 Some("only root and olsrv2d's own user may attach and withdraw networks")
@@ -89,6 +99,7 @@ impl Changes {
             readers: Readers::listen(path, group, reactor, Token::ChangesListener, Token::Changes)?,
             sequence: 0,
             trusted: BTreeMap::new(),
+            keys: BTreeMap::new(),
         })
     }
 
@@ -104,6 +115,7 @@ impl Changes {
     pub fn restart(&mut self) {
         self.readers.restart();
         self.trusted.clear();
+        self.keys.clear();
     }
 
     /// Accepts one waiting reader and sends it the snapshot.
@@ -134,6 +146,7 @@ impl Changes {
         }
         if self.readers.connection(number).is_none() {
             self.trusted.remove(&number);
+            self.keys.remove(&number);
         }
         requests
     }
@@ -148,6 +161,20 @@ impl Changes {
             Command::Counters => Ok(Some(Request::Counters)),
             Command::Attach { networks } => Ok(Some(Request::Attach(networks))),
             Command::Withdraw { prefixes } => Ok(Some(Request::Withdraw(prefixes))),
+            Command::Keys { keys, more } => {
+                let mut all = self.keys.remove(&number).unwrap_or_default();
+                for named in keys {
+                    all.insert(named.address, named.trusted()?);
+                }
+                if all.len() > TRUSTED_MAX {
+                    return Err(format!("keys: at most {TRUSTED_MAX} addresses"));
+                }
+                if more {
+                    self.keys.insert(number, all);
+                    return Ok(None);
+                }
+                Ok(Some(Request::Keys(all)))
+            }
             Command::Trust { addresses, more } => {
                 let mut trusted = self.trusted.remove(&number).unwrap_or_default();
                 trusted.extend(addresses);

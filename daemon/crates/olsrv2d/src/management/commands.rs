@@ -6,8 +6,11 @@ use super::olsrd2::{layer2info, nhdpinfo, olsrv2info, Table};
 use super::refusals::refusals;
 use super::state::State;
 
+use olsrv2::Signatures;
+use serde_json::{json, Value};
+
 const HELP: &str =
-    "Available commands: netjsoninfo olsrv2info nhdpinfo layer2info refusals trusted version help quit\n";
+    "Available commands: netjsoninfo olsrv2info nhdpinfo layer2info refusals trusted signatures version help quit\n";
 
 /// An answer to one command.
 pub enum Reply {
@@ -29,6 +32,7 @@ pub fn answer(command: &str, state: &State) -> Reply {
             let reported = refusals(&state.refusals, state.now, &state.names);
             Answer::text(format!("{reported}\n"))
         }
+        ["signatures"] => Answer::text(format!("{}\n", signatures(state))),
         ["trusted"] => {
             let render: Render =
                 Box::new(|state, index| Some(format!("{}\n", state.trusted.get(index)?)));
@@ -50,6 +54,23 @@ pub fn answer(command: &str, state: &State) -> Reply {
             tables(words, |subject| layer2info(state, subject), "neighbor")
         }
         [unknown, ..] => Answer::text(format!("Error, unknown command '{unknown}'\n")),
+    })
+}
+
+/// Returns what the configuration asks for, whether this router signs, and what was verified and refused.
+fn signatures(state: &State) -> Value {
+    let mode = match state.config.signatures {
+        Signatures::Off => "off",
+        Signatures::Prefer => "prefer",
+        Signatures::Require => "require",
+    };
+    json!({
+        "signatures": mode,
+        "signer": state.signer,
+        "verified": state.counters.verified,
+        "forged": state.counters.forged,
+        "not_signed": state.counters.not_signed,
+        "replayed": state.counters.replayed,
     })
 }
 

@@ -13,3 +13,4 @@ pub mod refusals;
 mod share;
 pub mod state;
 pub mod text;
+mod trusted_keys;

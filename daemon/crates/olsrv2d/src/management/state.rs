@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::fib::Fib;
 use crate::manet::{name, Interface, Manet};
 use crate::nl80211::{Entry, Radio, Station};
+use crate::signer::Signer;
 
 /// A station of the link layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct State {
     pub refusals: Vec<Refusal>,
     /// Addresses of trusted routers, which keep their place when a set is full.
     pub trusted: Vec<IpAddr>,
+    /// Whether this router's messages are signed: `connected`, `away` (nothing is sent) or `off`.
+    pub signer: &'static str,
     /// Lookup tables, built when they are first needed.
     pub index: OnceCell<Index>,
 }
@@ -81,6 +84,7 @@ impl State {
         fib: &Fib,
         config: &Config,
         manet: &Manet,
+        signer: Option<&Signer>,
     ) -> Self {
         let routes = router.routes();
         let installed = routes
@@ -111,6 +115,7 @@ impl State {
             counters: router.counters(),
             refusals: router.refusals(now),
             trusted: router.trusted().iter().copied().collect(),
+            signer: signer.map_or("off", Signer::standing),
             index: OnceCell::new(),
         }
     }

@@ -70,6 +70,7 @@ fn node_a() -> State {
         stations: Vec::new(),
         counters: Default::default(),
         refusals: Vec::new(),
+        signer: "off",
         trusted: Vec::new(),
         index: Default::default(),
     };
@@ -107,6 +108,7 @@ fn add_family(state: &mut State, a: IpAddr, b: IpAddr, c: IpAddr, hop: IpAddr, o
         expires: later,
     });
     state.neighbours.push(NeighbourView {
+        signs: false,
         family: Family::of(b),
         originator: Some(b),
         other_originator: Some(other),
@@ -132,6 +134,7 @@ fn add_family(state: &mut State, a: IpAddr, b: IpAddr, c: IpAddr, hop: IpAddr, o
     });
     for originator in [b, c] {
         state.nodes.push(NodeView {
+            signs: false,
             originator,
             ansn: 27827,
             expires: later,
@@ -140,6 +143,7 @@ fn add_family(state: &mut State, a: IpAddr, b: IpAddr, c: IpAddr, hop: IpAddr, o
     for to in [a, c] {
         let metric = metric().unwrap();
         state.edges.push(EdgeView {
+            confirmed: true,
             from: b,
             to,
             to_originator: true,
@@ -150,6 +154,7 @@ fn add_family(state: &mut State, a: IpAddr, b: IpAddr, c: IpAddr, hop: IpAddr, o
     }
     for (destination, hops, last_originator) in [(b, 1, a), (c, 2, b)] {
         state.routes.push(RouteView {
+            confirmed: true,
             destination: Prefix::host(destination),
             next_hop: hop,
             interface,
@@ -459,6 +464,7 @@ fn large() -> State {
     let edge = state.edges[0];
     let address = |n: u32| IpAddr::from((0x0a4e_0000 + n).to_be_bytes());
     let edges = (0..10_000).map(|n| EdgeView {
+        confirmed: true,
         from: address(n % 4000),
         to: address(n / 5),
         ..edge

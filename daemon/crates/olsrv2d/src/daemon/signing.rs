@@ -1,0 +1,36 @@
+//! Whether, and by whom, this router's messages are signed.
+
+use olsrv2::{Signatures, Time};
+
+use super::Daemon;
+use crate::signer::Signer;
+
+impl Daemon {
+    /// Puts the configured signer in force. While it is away nothing is sent: what is configured to be signed never goes
+    /// out unsigned.
+    pub(super) fn set_signer(&mut self, now: Time) {
+        let wanted = self.config.signatures != Signatures::Off;
+        let path = self.config.signer.as_deref().filter(|_| wanted);
+        if wanted && path.is_none() {
+            log::warn!(
+                "signer: off, so others are asked for signatures and get none from this router"
+            );
+        }
+        self.signer = path.map(|path| Signer::new(path, now));
+        self.router.set_signing(self.signer.is_some());
+    }
+
+    /// Seeks a signer that is away, and asks it for the next signature.
+    pub(super) fn ask_for_signatures(&mut self, now: Time) {
+        if let Some(signer) = &mut self.signer {
+            signer.handle_timeout(now, &self.reactor);
+            signer.ask(now, &mut self.router);
+        }
+    }
+
+    pub(super) fn take_signatures(&mut self, now: Time) {
+        if let Some(signer) = &mut self.signer {
+            signer.serve(now, &mut self.router);
+        }
+    }
+}

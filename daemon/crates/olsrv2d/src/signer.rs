@@ -1,0 +1,170 @@
+//! The connection to the program that has the node's key and signs this router's messages.
+//!
+//! One message is asked for at a time, so that each has the floor that the ones before it have left. The event loop never
+//! waits for the signer: while it is away, messages wait in the router, and nothing unsigned is sent.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use icv::{Answer, Frames, Request};
+use olsrv2::{Router, Time, ToSign};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::reactor::{Reactor, Token};
+
+/// Pause before the signer is sought again.
+const RETRY: Duration = Duration::from_millis(250);
+/// Time in which it must answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Octets read in one turn.
+const READ_MAX: usize = 4096;
+
+/// The signer, connected or sought.
+pub struct Signer {
+    path: PathBuf,
+    connection: Option<Connection>,
+    /// When it is sought again, or when its answer is overdue.
+    due: Option<Time>,
+    /// Whether its absence was logged.
+    missed: bool,
+}
+
+struct Connection {
+    socket: Socket,
+    frames: Frames,
+    asked: Option<ToSign>,
+}
+
+impl Signer {
+    /// Returns a signer that is sought at once.
+    pub fn new(path: &Path, now: Time) -> Self {
+        Self {
+            path: path.to_owned(),
+            connection: None,
+            due: Some(now),
+            missed: false,
+        }
+    }
+
+    /// Returns whether messages are signed now: `connected`, or `away`.
+    pub fn standing(&self) -> &'static str {
+        if self.connection.is_some() {
+            "connected"
+        } else {
+            "away"
+        }
+    }
+
+    /// Returns when to call [`Signer::handle_timeout`].
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Seeks the signer, or gives up one that does not answer.
+    pub fn handle_timeout(&mut self, now: Time, reactor: &Reactor) {
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.due = None;
+        if self.connection.is_some() {
+            self.lose(now, "it does not answer");
+            return;
+        }
+        match connect(&self.path, reactor) {
+            Ok(connection) => {
+                log::info!("messages are signed by {}", self.path.display());
+                self.connection = Some(connection);
+                self.missed = false;
+            }
+            Err(error) => self.lose(now, &error.to_string()),
+        }
+    }
+
+    /// Asks for the router's next signature, if none is awaited.
+    pub fn ask(&mut self, now: Time, router: &mut Router) {
+        let idle = self.connection.as_mut().filter(|one| one.asked.is_none());
+        let Some(connection) = idle else { return };
+        let Some(wanted) = router.poll_sign() else {
+            return;
+        };
+        match connection.ask(wanted) {
+            Ok(()) => self.due = Some(now + PATIENCE),
+            Err(error) => self.lose(now, &error.to_string()),
+        }
+    }
+
+    /// Takes what the signer has sent.
+    pub fn serve(&mut self, now: Time, router: &mut Router) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        match connection.serve(now, router) {
+            Ok(()) if connection.asked.is_none() => self.due = None,
+            Ok(()) => {}
+            Err(error) => self.lose(now, &error.to_string()),
+        }
+    }
+
+    /// What was asked for is lost: the next HELLO or TC says it again.
+    fn lose(&mut self, now: Time, why: &str) {
+        self.connection = None;
+        self.due = Some(now + RETRY);
+        if !std::mem::replace(&mut self.missed, true) {
+            let path = self.path.display();
+            log::warn!("no signer at {path}: {why}; this router sends nothing until it is there");
+        }
+    }
+}
+
+impl Connection {
+    fn ask(&mut self, wanted: ToSign) -> io::Result<()> {
+        let request = Request {
+            floor: wanted.floor,
+            message: &wanted.message,
+        };
+        // The other end reads whole requests, so one always fits the buffer of the socket.
+        self.socket.write_all(&request.frame())?;
+        self.asked = Some(wanted);
+        Ok(())
+    }
+
+    fn serve(&mut self, now: Time, router: &mut Router) -> io::Result<()> {
+        let mut octets = [0; READ_MAX];
+        match self.socket.read(&mut octets) {
+            Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "it has ended")),
+            Ok(count) => self.frames.push(&octets[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        while let Some(frame) = self.frames.next_frame().map_err(io::Error::other)? {
+            let asked = self.asked.take();
+            let asked = asked.ok_or_else(|| io::Error::other("it answers what nobody asked"))?;
+            match Answer::read(&frame) {
+                Some(answer) => router.handle_signed(now, &asked, answer.signed, answer.counter),
+                None => log::debug!("a message was not signed"),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Connects without waiting.
+fn connect(path: &Path, reactor: &Reactor) -> io::Result<Connection> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    let connection = Connection {
+        socket,
+        frames: Frames::default(),
+        asked: None,
+    };
+    reactor.add(&connection, Token::Signer)?;
+    Ok(connection)
+}
