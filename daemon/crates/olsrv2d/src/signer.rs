@@ -168,3 +168,124 @@ fn connect(path: &Path, reactor: &Reactor) -> io::Result<Connection> {
     reactor.add(&connection, Token::Signer)?;
     Ok(connection)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use icv::Claim;
+    use olsrv2::{Config, InterfaceEvent, InterfaceId, Transmit};
+    use rfc5444::PacketView;
+
+    use super::*;
+
+    const START: Time = Duration::from_secs(1000);
+    const KEY: [u8; 32] = [7; 32];
+
+    /// A router that has HELLOs to sign, its signer's place, and what seeks it.
+    struct Bench {
+        router: Router,
+        reactor: Reactor,
+        path: PathBuf,
+        signer: Signer,
+    }
+
+    impl Bench {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("olsrv2d-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_file(&path);
+            let originator = Ipv4Addr::new(10, 0, 0, 1);
+            let config = Config {
+                originator_v4: Some(originator),
+                ..Config::default()
+            };
+            let mut router = Router::new(config, START, 1);
+            router.set_signing(true);
+            let up = InterfaceEvent::Up {
+                interface: InterfaceId(1),
+                addresses: [IpAddr::from(originator)].into(),
+            };
+            router.handle_interface(START, up);
+            Self {
+                router,
+                reactor: Reactor::new().unwrap(),
+                signer: Signer::new(&path, START),
+                path,
+            }
+        }
+
+        /// Lets the router and its signer do what is due, and returns what is sent.
+        fn turn(&mut self, now: Time) -> Vec<Transmit> {
+            self.router.handle_timeout(now);
+            self.signer.handle_timeout(now, &self.reactor);
+            self.signer.ask(now, &mut self.router);
+            self.signer.serve(now, &mut self.router);
+            std::iter::from_fn(|| self.router.poll_transmit()).collect()
+        }
+    }
+
+    fn at(seconds: u64) -> Time {
+        START + Duration::from_secs(seconds)
+    }
+
+    /// Answers one request with a signature.
+    fn sign(stream: &mut UnixStream, counter: u64) {
+        let mut octets = [0; READ_MAX];
+        let count = stream.read(&mut octets).unwrap();
+        let mut frames = Frames::default();
+        frames.push(&octets[..count]);
+        let frame = frames.next_frame().unwrap().unwrap();
+        let request = Request::read(&frame).unwrap();
+        let signed = icv::Signer::new(&KEY).sign(request.message, counter, 0);
+        let answer = Answer {
+            counter,
+            signed: &signed.unwrap(),
+        };
+        stream.write_all(&answer.frame()).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_sent_until_the_signer_is_there_and_then_all_is_signed() {
+        let mut bench = Bench::new("away");
+        assert!((0..5).all(|second| bench.turn(at(second)).is_empty()));
+        assert_eq!(bench.signer.standing(), "away");
+        let listener = UnixListener::bind(&bench.path).unwrap();
+        assert!(bench.turn(at(6)).is_empty());
+        assert_eq!(bench.signer.standing(), "connected");
+        let (mut stream, _) = listener.accept().unwrap();
+        sign(&mut stream, 41);
+        let sent = bench.turn(at(6));
+        let packet = PacketView::new(&sent[0].bytes).unwrap();
+        let message = packet.messages().next().unwrap().unwrap().decode().unwrap();
+        let claim = Claim::read(&message.tlvs).unwrap().unwrap();
+        assert_eq!((sent.len(), claim.counter), (1, 41));
+    }
+
+    #[test]
+    fn a_signer_that_refuses_is_asked_again_and_one_that_is_silent_is_left() {
+        let mut bench = Bench::new("silent");
+        let listener = UnixListener::bind(&bench.path).unwrap();
+        bench.turn(at(0));
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&Answer::refusal()).unwrap();
+        assert!(bench.turn(at(1)).is_empty());
+        assert_eq!(bench.signer.standing(), "connected");
+        let unanswered = (2..8).map(|second| bench.turn(at(second)));
+        assert!(unanswered.into_iter().all(|sent| sent.is_empty()));
+        assert!(listener.accept().is_ok(), "it was not sought again");
+    }
+
+    #[test]
+    fn an_answer_that_nobody_asked_for_ends_the_connection() {
+        let mut bench = Bench::new("uncalled");
+        let listener = UnixListener::bind(&bench.path).unwrap();
+        bench.turn(at(0));
+        let (mut stream, _) = listener.accept().unwrap();
+        stream
+            .write_all(&[Answer::refusal(), Answer::refusal()].concat())
+            .unwrap();
+        bench.turn(at(0));
+        assert_eq!(bench.signer.standing(), "away");
+    }
+}

@@ -25,6 +25,10 @@ fn an_empty_file_gives_the_defaults() {
     let hosts: Vec<String> = config.accept.hosts.iter().map(Prefix::to_string).collect();
     assert_eq!(hosts[..2], ["fc00::/7", "10.0.0.0/8"]);
     assert_eq!((hosts.len(), config.accept.networks.len()), (5, 0));
+    assert_eq!(
+        (config.signatures, &config.signer),
+        (Signatures::Off, &None)
+    );
     assert_eq!(config.management.telnet, None);
     assert_eq!(
         config.management.query,
@@ -43,6 +47,8 @@ fn every_key_is_read() {
         originators = ["10.77.0.1", "fd77::1"]
         metric = 1000
         willingness = 3
+        signatures = "require"
+        signer = "/run/s.sock"
         tc = { interval = 1, validity = 4.5 }
         route = { table = 1000, protocol = 42, metric = 7, network_metric = 8 }
         accept = { hosts = ["10.77.0.0/16"], network = [{ prefix = "::/0", from = ["fd77::3", "fd77::4"] }] }
@@ -60,6 +66,8 @@ fn every_key_is_read() {
     assert_eq!(config.originators.len(), 2);
     assert_eq!(config.interfaces, ["mesh0"]);
     assert_eq!((config.metric.get(), config.willingness), (1000, 3));
+    assert_eq!(config.signatures, Signatures::Require);
+    assert_eq!(config.signer, Some(PathBuf::from("/run/s.sock")));
     assert_eq!(config.tc.validity, Duration::from_millis(4500));
     assert_eq!(config.hello.validity, Duration::from_millis(1500));
     assert_eq!(
@@ -103,6 +111,16 @@ fn a_refusal_names_line_key_value_and_what_is_allowed() {
             "[route]\nprotocol = 2",
             2,
             "route.protocol = 2 is refused; allowed: 5 to 255",
+        ),
+        (
+            "signatures = \"always\"",
+            1,
+            "signatures = \"always\" is refused; allowed: \"off\", \"prefer\" or \"require\"",
+        ),
+        (
+            "signer = \"sign.sock\"",
+            1,
+            "signer = \"sign.sock\" is refused; allowed: \"off\", or an absolute path",
         ),
         (
             "metric = 0",
