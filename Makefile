@@ -80,12 +80,12 @@ build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.s
 	@rm -rf build/page
 	cd daemon/page && ../../build/node build.mjs ../../build/page
 
-build: programs page ## compile olsrv2d, overlayd and the lab's airmedium (release) into build/bin, and the page's script into build/page
+build: programs page ## compile olsrv2d, olsrv2-signer, overlayd and the lab's airmedium (release) into build/bin, and the page's script into build/page
 
 programs: $(STAMPS)/system
 	@mkdir -p build/bin
-	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package overlayd --package airmedium
-	@for name in olsrv2d overlayd airmedium; do \
+	cargo build $(CARGO_ARGUMENTS) --release --locked --package olsrv2d --package olsrv2-signer --package overlayd --package airmedium
+	@for name in olsrv2d olsrv2-signer overlayd airmedium; do \
 		cmp -s $(TARGET_DIR)/release/$$name build/bin/$$name || install -m 0755 $(TARGET_DIR)/release/$$name build/bin/; \
 	done
 
@@ -257,6 +257,7 @@ reference: setup ## generate schemas, files of defaults and lists of docs/refere
 docs: setup ## generate man pages and shell completions
 	$(BIN)/python -m meshsec.cli.docs build
 	go-md2man -in docs/reference/man/olsrv2d.8.md -out build/man/olsrv2d.8
+	go-md2man -in docs/reference/man/olsrv2-signer.8.md -out build/man/olsrv2-signer.8
 	go-md2man -in docs/reference/man/overlayd.8.md -out build/man/overlayd.8
 
 install: build docs ## install below $(DESTDIR)$(PREFIX)

@@ -23,7 +23,7 @@ _INPUTS = (
     *("docs/guide/vehicle-image.md", "docs/reference/schema", "policies", "tools/install", "LICENSE"),
 )
 """What goes into the image from here, besides the compiled programs."""
-_PROGRAMS = ("olsrv2d", "overlayd")
+_PROGRAMS = ("olsrv2d", "olsrv2-signer", "overlayd")
 
 
 @click.group()

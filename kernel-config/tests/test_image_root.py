@@ -48,14 +48,14 @@ def test_the_name_of_an_image_changes_with_every_program(tmp_path: Path, monkeyp
     monkeypatch.setattr(build, "_INPUTS", ())
     keys = set()
     for content in ("one", "two"):
-        for name in ("olsrv2d", "overlayd"):
+        for name in ("olsrv2d", "olsrv2-signer", "overlayd"):
             if content == "one":
                 with pytest.raises(StepError, match="is missing"):
                     build._key(base)
             (programs / name).write_text(content, encoding="ascii")
-            if len(list(programs.iterdir())) == 2:
+            if len(list(programs.iterdir())) == 3:
                 keys.add(build._key(base))
-    assert len(keys) == 3
+    assert len(keys) == 4
 
 
 @pytest.mark.parametrize("script", sorted(LIBRARY.iterdir()), ids=lambda script: script.name)

@@ -11,6 +11,7 @@ from tests.lab.net.topology import line, names
 
 UNITS = {
     "olsrv2d.service": (512, 32),
+    "olsrv2-signer.service": (32, 4),
     "overlayd.service": (256, 32),
     "meshsecd.service": (512, 128),
     "meshsec-ike.service": (512, 64),

@@ -161,7 +161,7 @@ def test_programs_and_wheels_are_those_of_the_architecture(release: str, archite
     tree = tmp_path / "tree"
     for package in _made(release, architecture, tmp_path / "packages").values():
         shell.run(["dpkg-deb", "-x", str(package), str(tree)])
-    files = [tree / "usr/bin/olsrv2d", tree / "usr/bin/overlayd", *tree.rglob("*.so")]
+    files = [tree / "usr/bin/olsrv2d", tree / "usr/bin/olsrv2-signer", tree / "usr/bin/overlayd", *tree.rglob("*.so")]
     assert len(files) > 3
     for file in files:
         header = shell.run(["readelf", "--file-header", str(file)]).stdout
@@ -247,12 +247,13 @@ def _configure(root: Root) -> dict[str, bytes]:
 
 def _check_installed(root: Root) -> None:
     """Check that all programs run, and that nothing was made, started or enabled."""
-    for program in ("meshsec", "olsrv2d", "overlayd"):
+    for program in ("meshsec", "olsrv2d", "olsrv2-signer", "overlayd"):
         assert root.run(program, "--version").stdout.startswith(f"{program} "), program
     for program in ("meshsecd", "meshsec-page", "meshsec-radio"):
         assert root.run(program, "--help").stdout.startswith("Usage: "), program
     assert root.run("dpkg", "--verify", *PACKAGES).stdout == ""
     assert root.run("getent", "group", "meshsec").stdout.startswith("meshsec:")
+    assert root.run("getent", "group", "olsrv2-signer").stdout.startswith("olsrv2-signer:")
     for unit in UNITS:
         assert root.run("systemctl", "is-enabled", unit, check=False).stdout.strip() == "disabled", unit
     assert root.path("/usr/lib/meshsec/meshsec/__pycache__").is_dir(), "byte code is made at installation"
@@ -279,7 +280,8 @@ def _check_documents(root: Root) -> None:
 
 def _check_notices(root: Root) -> None:
     """Check that each program comes with the notices of exactly the crates that it contains."""
-    for program, crates in {"olsrv2d": ["clap", "serde"], "overlayd": ["clap", "curve25519-dalek", "zeroize"]}.items():
+    contents = {"olsrv2d": ["clap", "ed25519-dalek", "serde"], "overlayd": ["clap", "curve25519-dalek", "zeroize"]}
+    for program, crates in contents.items():
         place = root.path(f"/usr/share/doc/meshsec-{program}/crate-notices.gz")
         text = gzip.decompress(place.read_bytes()).decode()
         for crate in crates:
@@ -323,7 +325,8 @@ def _check_scripts(root: Root) -> None:
         for name, text in restarted.items()
     }
     ours = ["meshsec-dns-sd.service", "meshsec-names.service", "meshsec-page.service", "meshsecd.service"]
-    assert services == dict(zip(PACKAGES, (ours, ["olsrv2d.service"], ["overlayd.service"]), strict=True))
+    routers = ["olsrv2-signer.service", "olsrv2d.service"]
+    assert services == dict(zip(PACKAGES, (ours, routers, ["overlayd.service"]), strict=True))
     assert "deb-systemd-invoke start meshsec-names.service meshsec-page.service" in restarted["meshsec"]
     assert not list(scripts.glob("meshsec*.preinst"))
 

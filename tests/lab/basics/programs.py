@@ -62,6 +62,11 @@ def olsrv2d() -> str:
     return _built("olsrv2d")
 
 
+def olsrv2_signer() -> str:
+    """Return the path of the program that signs the messages of this project's OLSRv2 router."""
+    return _built("olsrv2-signer")
+
+
 def overlayd() -> str:
     """Return the path of this project's overlay router."""
     return _built("overlayd")

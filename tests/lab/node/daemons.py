@@ -1,5 +1,6 @@
 """The daemons of one node, started by the programs and configurations that its options ask for."""
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -64,7 +65,7 @@ class Daemons:
         self._by_kind = {
             **self._ike(options, export),
             "meshsecd": self._daemon("meshsecd", _meshsecd(options, config)),
-            "router": self._router(options, export),
+            **self._routing(options, config, export),
         }
         if options.overlay:
             argv = [programs.overlayd(), "--config", str(export("overlayd")), "--log-level", "debug"]
@@ -105,16 +106,33 @@ class Daemons:
         env = {"STRONGSWAN_CONF": str(export("strongswan"))}
         return {"charon": self._daemon("charon", [programs.charon()], env)}
 
-    def _router(self, options: Options, export: Export) -> Daemon:
+    def _routing(self, options: Options, config: Path, export: Export) -> dict[str, Daemon]:
+        """Return the router, and its signer where the router's configuration names one."""
         if options.routing_daemon == "olsrd2":
-            return self._daemon("router", [programs.olsrd2(), f"--load={export('olsrd2')}"], notifies=False)
-        return self._daemon("router", [programs.olsrv2d(), "--config", str(export("olsrv2d"))])
+            return {"router": self._daemon("router", [programs.olsrd2(), f"--load={export('olsrd2')}"], notifies=False)}
+        exported = export("olsrv2d")
+        router = self._daemon("router", [programs.olsrv2d(), "--config", str(exported)])
+        socket = signer_of(exported.read_text(encoding="utf-8"))
+        return {**({} if socket is None else {"signer": self._signer(config, socket)}), "router": router}
+
+    def _signer(self, config: Path, socket: str) -> Daemon:
+        """Keep the counter beside the key."""
+        key = Path(tomllib.loads(config.read_text(encoding="utf-8"))["paths"]["key"])
+        argv = [programs.olsrv2_signer(), "--key", str(key), "--counter", str(key.with_name("counter"))]
+        return self._daemon("signer", [*argv, "--socket", socket])
 
     def _daemon(
         self, name: str, argv: list[str], env: Mapping[str, str] | None = None, notifies: bool = True
     ) -> Daemon:
         logs, sockets = self._logs, self._sockets
         return Daemon(name, self._namespace, argv, logs=logs, sockets=sockets, env=env, notifies=notifies)
+
+
+def signer_of(configuration: str) -> str | None:
+    """Return the socket at which a router's configuration has messages signed; None if they are not signed."""
+    settings = tomllib.loads(configuration)
+    socket = settings.get("signer", "off")
+    return None if "off" in (socket, settings.get("signatures", "off")) else str(socket)
 
 
 def _meshsecd(options: Options, config: Path) -> list[str]:

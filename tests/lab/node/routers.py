@@ -89,6 +89,10 @@ class Router:
         self.daemon.start()
         self.daemon.wait_ready()
 
+    def end(self) -> None:
+        """End what runs on the node."""
+        self.daemon.kill()
+
     def ip(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run ``ip`` in the node's namespace."""
         return run(["ip", "-n", self.namespace, *arguments], check=check)
@@ -233,7 +237,7 @@ class Mesh:
 
     def _end(self) -> None:
         for router in self.routers.values():
-            router.daemon.kill()
+            router.end()
         self._medium.end()
         self._instance.end()
 

@@ -13,6 +13,7 @@ UNITS = (
     "meshsec-pluto",
     "meshsecd",
     "olsrv2d",
+    "olsrv2-signer",
     "overlayd",
     "meshsec-names",
     "meshsec-dns-sd",
