@@ -77,7 +77,7 @@ def _introduction(all_works: Mapping[str, Work], results: Results) -> str:
     absent = states.count("not measured yet")
     missing_now = f"Of {len(states)} entries, {absent} are not measured yet, and say so. " if absent else ""
     title, *others = _INTRODUCTION.replace("{missing}", missing_now).strip().split("\n\n")
-    return "\n\n".join((title, *map(_prose, others)))
+    return "\n".join((title + "\n", *map(_prose, others)))
 
 
 def _summary(all_works: Mapping[str, Work], results: Results) -> Iterator[str]:

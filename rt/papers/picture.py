@@ -209,6 +209,7 @@ def _scales(axes: "Axes", panel: Panel, places: Sequence[float | str], *, named:
         axes.set_ylim(10 ** floor(log10(least)), 10 ** ceil(log10(greatest)))
         decimal(axes.yaxis, (1, 2, 5))
         axes.yaxis.set_major_formatter("{x:,.10g}")
+        axes.tick_params(axis="y", which="minor", left=False)
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlabel(panel.across_label + (" (logarithmic)" if panel.log_across else ""))
