@@ -341,6 +341,31 @@ def test_thousands_of_trusted_addresses_go_in_portions(path: Path) -> None:
     run(scenario)
 
 
+def test_keys_are_sent_and_who_signs_may_not_be_spoken_for_unsigned_any_more(path: Path) -> None:
+    def said(*signing: bool) -> dict[str, Any]:
+        keys = zip(("fd00::b", "fd00::c"), ("0b" * 32, "0c" * 32), signing, strict=True)
+        listed = [{"address": address, "key": key, "signs": signs} for address, key, signs in keys]
+        return {"command": "keys", "keys": listed, "more": False}
+
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            listener.client.believe({ip_address("fd00::b"): b"\x0b" * 32, ip_address("fd00::c"): b"\x0c" * 32})
+            assert await daemon.heard.get() == said(False, False)
+            daemon.say(change("node", "set", originator="fd00::99", ansn=1, signs=True))  # nobody's card
+            daemon.say(change("node", "set", originator="fd00::c", ansn=1, signs=True))
+            assert await daemon.heard.get() == said(False, True)
+            daemon.say(change("node", "set", originator="fd00::c", ansn=2, signs=False))
+            daemon.say(change("neighbour", "set", originator="fd00::b", symmetric=True, signs=True))
+            assert await daemon.heard.get() == said(True, True)
+            listener.client.believe({ip_address("fd00::b"): b"\x0d" * 32})
+            renewed = {"address": "fd00::b", "key": "0d" * 32, "signs": False}
+            assert await daemon.heard.get() == {"command": "keys", "keys": [renewed], "more": False}
+
+    run(scenario)
+
+
 def test_the_relays_to_avoid_are_sent_at_once_and_on_each_connection_with_the_time_that_is_left(path: Path) -> None:
     async def scenario() -> None:
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:

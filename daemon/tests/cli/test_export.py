@@ -148,6 +148,27 @@ metric = "hop"
     )
 
 
+@pytest.mark.parametrize("signatures", ["prefer", "require"])
+def test_a_router_that_looks_at_signatures_has_its_own_signed(
+    meshsec: Meshsec, tmp_path: Path, signatures: str
+) -> None:
+    exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
+    assert {"signatures", "signer"}.isdisjoint(exported), "nothing is asked for"
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace("[routing]", f'[routing]\nsignatures = "{signatures}"'))
+    exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
+    assert (exported["signatures"], exported["signer"]) == (signatures, "/run/olsrv2-signer/sign.sock")
+
+
+def test_olsrd2_cannot_be_asked_for_signatures(meshsec: Meshsec, tmp_path: Path) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace("[routing]", '[routing]\ndaemon = "olsrd2"\nsignatures = "require"'))
+    refused = meshsec("export", "olsrd2")
+    assert refused.exit_code != 0
+    assert "routing.signatures" in refused.output
+    assert "allowed: off with daemon = 'olsrd2', which neither signs nor verifies" in refused.output
+
+
 def test_the_exported_overlayd_waits_for_meshsecd_to_permit_peers(meshsec: Meshsec, tmp_path: Path) -> None:
     config = tmp_path / "a/meshsec.toml"
     refused = meshsec("export", "overlayd")

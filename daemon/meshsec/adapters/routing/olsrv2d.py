@@ -71,10 +71,12 @@ class _Neighbour(msgspec.Struct):
     our_mpr: bool = False
     metric_in: int | None = None
     metric_out: int | None = None
+    signs: bool = False
 
 
 class _Node(msgspec.Struct):
     originator: str
+    signs: bool = False
 
 
 class _Edge(msgspec.Struct):
@@ -187,6 +189,10 @@ class Olsrv2d:
         """Set whose entries keep their place when olsrv2d's tables are full. It is sent again at each connection."""
         self._say(self._others.trust(addresses))
 
+    def believe(self, keys: Mapping[Address, bytes]) -> None:
+        """Set which Ed25519 public key speaks for which address. It is sent again at each connection."""
+        self._say(self._others.believe(keys))
+
     def avoid(self, relays: Mapping[Address, float]) -> None:
         """Set which neighbours olsrv2d avoids, each until a time of the loop. It is sent again at each connection."""
         self._say(self._others.avoid(asyncio.get_running_loop().time(), relays))
@@ -256,7 +262,8 @@ class Olsrv2d:
     def _take_snapshot(self, snapshot: _Snapshot) -> None:
         for neighbour in snapshot.neighbours:
             self._put_neighbour(neighbour)
-        self._nodes = {node.originator: ip_address(node.originator) for node in snapshot.nodes}
+        for node in snapshot.nodes:
+            self._put_node(node)
         self._edges = {(edge.source, edge.target): _to_edge(edge) for edge in snapshot.edges}
         self.local.reset(snapshot.local_attached)
 
@@ -303,6 +310,8 @@ class Olsrv2d:
 
     def _put_neighbour(self, neighbour: _Neighbour) -> None:
         if neighbour.originator:
+            if neighbour.signs:
+                self._say(self._others.signs(ip_address(neighbour.originator)))
             self._neighbours[neighbour.originator] = Neighbour(
                 originator=ip_address(neighbour.originator),
                 symmetric=neighbour.symmetric,
@@ -313,11 +322,16 @@ class Olsrv2d:
             )
 
     def _on_node(self, text: bytes, is_set: bool) -> None:
-        originator = _node.decode(text).originator
+        node = _node.decode(text)
         if is_set:
-            self._nodes[originator] = ip_address(originator)
+            self._put_node(node)
         else:
-            self._nodes.pop(originator, None)
+            self._nodes.pop(node.originator, None)
+
+    def _put_node(self, node: _Node) -> None:
+        self._nodes[node.originator] = ip_address(node.originator)
+        if node.signs:
+            self._say(self._others.signs(ip_address(node.originator)))
 
     def _on_edge(self, text: bytes, is_set: bool) -> None:
         edge = _edge.decode(text)

@@ -1,4 +1,4 @@
-"""What meshsecd says to olsrv2d of other routers: whom to trust, and whom to avoid."""
+"""What meshsecd says to olsrv2d of other routers: whom to trust, which keys speak for them, and whom to avoid."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -8,6 +8,8 @@ from meshsec.core.values.model import Address
 
 PORTION = 1024
 """Addresses in one line to olsrv2d, which accepts lines of at most 64 KiB."""
+KEY_PORTION = 256
+"""Keys in one line."""
 AVOIDED_SECONDS_MAX = 600
 """Longest time that olsrv2d accepts."""
 
@@ -19,6 +21,10 @@ class Others:
 
     def __init__(self) -> None:
         self._trusted: frozenset[Address] | None = None
+        self._keys: Mapping[Address, bytes] | None = None
+        self._signing: set[Address] = set()
+        """Those of the addresses with a key whose router has been seen to sign. They are never forgotten before the key
+        is, so that nobody speaks unsigned for them."""
         self._avoided: Mapping[Address, float] | None = None
         """The relays to avoid, each until a monotonic time."""
 
@@ -30,6 +36,21 @@ class Others:
         self._trusted = trusted
         return [*_trusting(trusted)]
 
+    def believe(self, keys: Mapping[Address, bytes]) -> list[Command]:
+        """Set which Ed25519 public key speaks for which address, and return what has to be said."""
+        if keys == self._keys:
+            return []
+        gone = {address for address in self._signing if keys.get(address) != (self._keys or {}).get(address)}
+        self._keys, self._signing = dict(keys), self._signing - gone
+        return [*self._believing()]
+
+    def signs(self, address: Address) -> list[Command]:
+        """Note that a router signs, and return what has to be said; nothing, if that is known, or nobody's card's."""
+        if address in self._signing or address not in (self._keys or {}):
+            return []
+        self._signing.add(address)
+        return [*self._believing()]
+
     def avoid(self, now: float, relays: Mapping[Address, float]) -> list[Command]:
         """Set the relays to avoid, and return what has to be said."""
         self._avoided = relays
@@ -38,7 +59,19 @@ class Others:
     def commands(self, now: float) -> list[Command]:
         """Return what has to be said at a new connection."""
         trusted = [] if self._trusted is None else _trusting(self._trusted)
-        return [*trusted, *([] if self._avoided is None else [_avoiding(now, self._avoided)])]
+        return [*trusted, *self._believing(), *([] if self._avoided is None else [_avoiding(now, self._avoided)])]
+
+    def _believing(self) -> Iterator[Command]:
+        """Yield the commands that set the keys. The last one puts all in force."""
+        if self._keys is None:
+            return
+        keys = [
+            {"address": str(address), "key": key.hex(), "signs": address in self._signing}
+            for address, key in self._keys.items()
+        ]
+        starts = range(0, max(len(keys), 1), KEY_PORTION)
+        for start in starts:
+            yield {"command": "keys", "keys": keys[start : start + KEY_PORTION], "more": start != starts[-1]}
 
 
 def _trusting(addresses: Collection[Address]) -> Iterator[Command]:

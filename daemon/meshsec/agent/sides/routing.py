@@ -10,7 +10,7 @@ from meshsec.adapters.routing.mapped import LocalNetwork
 from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
-from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings
+from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings, Signatures
 from meshsec.core.networks.networks import originators
 from meshsec.core.values.model import Address, Card, Neighbour, Network
 from meshsec.core.values.refusals import Refusal
@@ -43,6 +43,7 @@ class Routing:
 
     def __init__(self, settings: RoutingSettings, post: Callable[[Event], None]) -> None:
         self._post = post
+        self._signatures = settings.signatures
         self._networks: tuple[AttachedNetwork, ...] | None = None
         self._clients: tuple[Network, ...] | None = None
         self._olsrd2: Olsrd2 | None = None
@@ -70,9 +71,12 @@ class Routing:
         return self.topology.neighbours
 
     def trust(self, cards: Iterable[Card]) -> None:
-        """Set whose entries keep their place when olsrv2d's tables are full; olsrd2 has no such setting."""
+        """Set whose entries keep their place in olsrv2d's full tables, and whose keys it believes; olsrd2 cannot."""
         if isinstance(self._router, Olsrv2d):
-            self._router.trust({address for card in cards for address in originators(card)})
+            keys = {address: card.public_key for card in cards for address in originators(card)}
+            self._router.trust(keys)
+            if self._signatures is not Signatures.OFF:
+                self._router.believe(keys)
 
     def announce(self, networks: Iterable[AttachedNetwork]) -> None:
         """Set the networks behind this node that the router announces, beside those of its configuration file."""

@@ -26,6 +26,14 @@ class RoutingDaemon(StrEnum):
     OLSRD2 = "olsrd2"
 
 
+class Signatures(StrEnum):
+    """How the router treats messages without a valid signature of their originator (ADR 0092)."""
+
+    OFF = "off"
+    PREFER = "prefer"
+    REQUIRE = "require"
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A TCP port on this machine."""
@@ -81,6 +89,17 @@ class RoutingSettings(Struct, frozen=True):
             extra={"default": 'olsrv2d: none; olsrd2: `"127.0.0.1:2009"`'},
         ),
     ] = None
+    signatures: Annotated[
+        Signatures,
+        Meta(
+            description="whether routing messages are signed by the key of the node that sends them, and believed: "
+            "`prefer` takes links that both ends have signed first, `require` no others. Both sign what this node "
+            "sends; with olsrv2d only"
+        ),
+    ] = Signatures.OFF
+    signer: Annotated[
+        SocketPath, Meta(description="olsrv2-signer's socket, where `signatures` is not `off`: at most 107 octets")
+    ] = "/run/olsrv2-signer/sign.sock"
     hello_interval: Annotated[
         Interval | None,
         Meta(description="HELLO_INTERVAL (RFC 6130, section 5)", extra={"default": "the router's"}),
@@ -175,6 +194,8 @@ class RoutingSettings(Struct, frozen=True):
         yield from ((("accept", index, "prefix"), rule) for index, rule in overlaps(self.accept or (), own))
         if self.daemon is RoutingDaemon.OLSRD2:
             yield from ((where, "with daemon = 'olsrv2d' only") for where in self.weights())
+            if self.signatures is not Signatures.OFF:
+                yield ("signatures",), "off with daemon = 'olsrd2', which neither signs nor verifies"
 
     @property
     def unweighed(self) -> tuple[str, ...]:

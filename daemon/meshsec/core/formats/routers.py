@@ -7,7 +7,7 @@ import msgspec
 
 from meshsec.core.channels.desired import endpoint, host
 from meshsec.core.config.link_settings import LinkSettings, Timing, Weighing
-from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingSettings
+from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingSettings, Signatures
 from meshsec.core.config.settings import Settings
 from meshsec.core.formats import toml
 from meshsec.core.values.model import Address, Card, EspBackend, Network
@@ -50,6 +50,7 @@ def olsrv2d(
         _WRITTEN.format("olsrv2d"),
         f"originators = [{', '.join(toml.encode(str(address)) for address in originators(card, backend))}]",
         *_toml(metric=routing.metric, willingness=routing.willingness),
+        *_signed(routing),
         *_section("[tc]", _toml_timing(routing.tc)),
         *_section(
             "[management]",
@@ -68,6 +69,12 @@ def olsrv2d(
         names = ", ".join(toml.encode(str(address)) for address in senders)
         lines += _section("[[accept.network]]", [f"prefix = {toml.encode(str(prefix))}", f"from = [{names}]"])
     return "\n".join(lines) + "\n"
+
+
+def _signed(routing: RoutingSettings) -> list[str]:
+    if routing.signatures is Signatures.OFF:
+        return []
+    return [f"signatures = {toml.encode(routing.signatures.value)}", f"signer = {toml.encode(routing.signer)}"]
 
 
 def _telnet(endpoint: Endpoint | None) -> list[str]:
