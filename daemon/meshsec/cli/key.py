@@ -18,7 +18,10 @@ from meshsec.core.trust.identity import IdentityError
 from meshsec.core.values.model import Card
 
 STATUS_SCHEMA = "meshsec-key-1"
-_RESTART = "restart meshsecd and meshsec-page, and reload the router after `meshsec export`: SAs and rules stay"
+_RESTART = (
+    "restart meshsecd and meshsec-page, then olsrv2-signer, and reload the router after `meshsec export`: "
+    "SAs and rules stay"
+)
 
 
 @click.group

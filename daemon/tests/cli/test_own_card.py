@@ -139,6 +139,7 @@ def test_a_key_is_changed_through_a_next_one(meshsec: Callable[..., Result]) -> 
     ended = meshsec("key", "end", "--force")
     assert ended.exit_code == 0
     assert "restart meshsecd and meshsec-page, " in ended.stdout, "both are bound to addresses of the keys"
+    assert "then olsrv2-signer, and reload" in ended.stdout, "the router's address is then the hash of the signer's key"
     assert keys(meshsec) == (made["card"], None)
     assert shown(meshsec) == made
 

@@ -117,7 +117,8 @@ class Daemons:
 
     def _signer(self, config: Path, socket: str) -> Daemon:
         """Keep the counter beside the key."""
-        key = config.parent / tomllib.loads(config.read_text(encoding="utf-8"))["paths"]["state"] / "node.key"
+        state = tomllib.loads(config.read_text(encoding="utf-8"))["paths"]["state"]
+        key = (config.parent / state / "node.key").resolve()
         argv = [programs.olsrv2_signer(), "--key", str(key), "--counter", str(key.with_name("counter"))]
         return self._daemon("signer", [*argv, "--socket", socket])
 
