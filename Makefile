@@ -13,8 +13,10 @@ SEED ?=
 ONLY ?=
 # A machine with other work may stall a node for seconds. The summary names each test that needed its second try.
 RERUNS ?= 1
-# Two test files run at a time, because nodes mostly wait for each other. BESIDE= runs one after the other.
-BESIDE ?= --numprocesses=2 --dist=loadfile
+# Test files that run at a time: unit tests keep both processors busy, while a scenario's nodes mostly wait for each
+# other and take a quarter of one. 1 is one after the other.
+BESIDE ?= 2
+SCENARIOS_BESIDE ?= 4
 CONFIG ?=
 JSON ?=
 KERNEL ?=
@@ -42,7 +44,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 # What QUICK=1 adds to a target that can do with less.
 MEASURED := $(filter-out 0,$(QUICK))
 
-.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test judged compiled emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-dissect kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -117,16 +119,23 @@ lint-ansible: setup ## check the Ansible collection with ansible-lint's profile 
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
-	$(BIN)/pytest $(BESIDE) --reruns $(RERUNS) -m 'not slow' daemon/tests kernel-config/tests rt/tests
+	$(BIN)/pytest --numprocesses=$(BESIDE) --dist=loadfile --reruns $(RERUNS) -m 'not slow' daemon/tests kernel-config/tests rt/tests
 
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-# One processor emulates the guest; booted machines, which often wait for each other, use the other one. Scenarios have
-# deadlines, so they run alone.
-test: lint licences lint-ansible build ## all proofs: lint, licences, `emulated` beside `machines`, then `scenarios` (root)
+# Compilers leave a processor idle when they link, and most checks of Python need just one. One processor emulates the
+# guest; booted machines, which often wait for each other, use the other one. Scenarios have deadlines, so they run alone.
+test: setup ## all proofs: `judged` beside `compiled`, `emulated` beside `machines`, then `scenarios` (root)
+	$(MAKE) --jobs=2 --output-sync=target judged compiled
 	$(MAKE) --jobs=2 --output-sync=target machines emulated
 	$(MAKE) scenarios
+
+judged: ## lint-python, lint-ansible
+	$(MAKE) --jobs=1 lint-python lint-ansible
+
+compiled: ## beside those: lint-rust, lint-page, licences, build
+	$(MAKE) --jobs=1 lint-rust lint-page licences build
 
 machines: ## proofs on booted machines: nodes, packages
 	$(MAKE) --jobs=1 nodes packages
@@ -146,7 +155,7 @@ kernel-merge: setup ## check that Debian's RT kernel accepts each symbol of our 
 	$(BIN)/pytest -m slow kernel-config/tests
 
 scenarios: setup build $(STAMPS)/browser ## prove claims on the wire, in network namespaces (root); a failed test gets a second try and is named
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest $(BESIDE) --reruns $(RERUNS) -m 'not flood' tests/scenarios tests/attacks tests/interop
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --numprocesses=$(SCENARIOS_BESIDE) --dist=loadfile --reruns $(RERUNS) -m 'not flood' tests/scenarios tests/attacks tests/interop
 
 attacks: setup build ## attacks by strangers, hostile peers and local accounts, floods included (root; minutes)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/attacks

@@ -18,24 +18,28 @@ IPV4 = "10.77.0.200"
 
 
 @contextmanager
-def pair(label: str) -> Iterator[tuple[Lab, Machine]]:
-    """Boot node a and set it up; node b runs in the lab. Both trust each other. Skips where nothing can be booted."""
+def pair(label: str, profile: str = "default") -> Iterator[tuple[Lab, Machine]]:
+    """Boot node a and set it up; node b runs in the lab. Both trust each other. Skips where nothing can be booted.
+
+    ``profile`` is the policy of both.
+    """
     if obstacle := nspawn.obstacle():
         pytest.skip(obstacle)
     with Lab(label, line(names(2))) as lab, Machine(lab["a"]) as machine:
-        quick_start(machine, lab["a"])
+        quick_start(machine, lab["a"], profile)
         b = lab["b"]
-        b.set_up(Options(ipv4=True))
+        b.set_up(Options(ipv4=True, policy={"profile": profile}))
         b.install_card(lab["a"])
         lab.start(nodes=[b])
         machine.run("meshsec", "peer", "add", "b", b.card)
         yield lab, machine
 
 
-def quick_start(machine: Machine, node: Node) -> None:
+def quick_start(machine: Machine, node: Node, profile: str = "default") -> None:
     """Do what the README says for real nodes, and note what the node announces."""
     (interface,) = node.interfaces
     machine.run("meshsec", "init", "--name", node.name, "--interface", interface, "--ipv4", IPV4)
+    machine.run("sed", "-i", f'$a [policy]\\nprofile = "{profile}"', "/etc/meshsec/meshsec.toml")
     machine.run("systemd-sysusers")
     machine.run("sysctl", "--system", check=False)  # A sysctl outside its network is this machine's.
     machine.run("systemctl", "daemon-reload")
