@@ -95,7 +95,7 @@ def test_an_idle_peer_behind_the_relay_is_asked_before_the_relay_is_blamed() -> 
 def test_few_others_are_asked_however_many_are_behind_a_relay() -> None:
     watch = Watch()
     others = {node(100 + number): Way(X) for number in range(20)}
-    unreached = {node(50 + number): Way(X, protected=False) for number in range(20)}
+    unreached = {node(500 + number): Way(X, protected=False) for number in range(20)}
     watch.follow(0, {C: Way(X), **unreached, **others}, ())
     watch.asked_by(0, C, DEAF)
     asked = {ask.peer for number in range(5 * ASKS) for ask in watch.poll(GAP * number)}

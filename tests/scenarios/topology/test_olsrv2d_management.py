@@ -121,6 +121,7 @@ def test_a_bad_command_changes_no_network() -> None:
             ("attach", {"networks": [{"prefix": "fd99::/64", "distance": 256}]}, "256"),
             ("attach", {"networks": [{"prefix": f"fd99::{one:x}/128"} for one in range(769)]}, "at most 768"),
             ("attach", {}, "networks"),
+            ("avoid", {"neighbours": [{"address": "fd99::1", "seconds": 601}]}, "allowed: 1 to 600"),
             ("withdraw", {"prefixes": ["10.98.0.0/16"]}, "the configuration file attaches 10.98.0.0/16"),
         ]
         with a.stream() as program:

@@ -77,7 +77,7 @@ fn another_relay_is_taken_at_once_and_the_avoided_one_again_when_the_time_is_ove
         assert_eq!(first_hop(&mesh, A, C), other, "seed {seed}");
         mesh.run_for(seconds(28));
         assert_eq!(first_hop(&mesh, A, C), other, "seed {seed}");
-        mesh.run_for(seconds(3));
+        mesh.run_for(Duration::from_millis(1600));
         assert_eq!(
             first_hop(&mesh, A, C),
             relay,
