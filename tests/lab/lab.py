@@ -23,7 +23,7 @@ from tests.lab.node.artifacts import artifacts
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options
 
-KINDS = ("charon", "pluto", "overlayd", "meshsecd", "router", "clients", "dnsmasq", "dns-sd", "page")
+KINDS = ("charon", "pluto", "overlayd", "meshsecd", "signer", "router", "clients", "dnsmasq", "dns-sd", "page")
 """The daemons of a node in the order in which they start: the router is last, so that no node is announced too early.
 """
 Report = Callable[[str], None]
