@@ -186,6 +186,7 @@ impl Topology {
 
     fn refresh_node(&mut self, now: Time, tc: &Tc, source: IpAddr, expires: Time) {
         let known = self.nodes.get(&tc.originator).map(|node| node.ansn);
+        self.changed |= known.is_none();
         let node = self
             .nodes
             .entry(tc.originator)
@@ -196,7 +197,7 @@ impl Topology {
         }
         node.ansn = tc.ansn;
         node.expires = expires;
-        self.changed |= known.is_none() || node.proof.is_some() != tc.proof.is_some();
+        self.changed |= node.proof.is_some() != tc.proof.is_some();
         node.proof = tc.proof;
         self.changed |= node.advertises_all != tc.content.all;
         node.advertises_all = tc.content.all;
