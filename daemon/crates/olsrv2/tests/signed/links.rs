@@ -12,6 +12,8 @@ use crate::peers::*;
 /// The counter and the age of P's HELLOs.
 const P_COUNTER: u64 = 300;
 const P_AGE: u32 = 10;
+/// The link-local address of Q, where it is a neighbour too.
+const OTHER: &str = "fe80::8";
 const P_FLOOR: u64 = P_COUNTER - P_AGE as u64;
 
 fn p() -> IpAddr {
@@ -175,12 +177,34 @@ fn the_near_end_must_have_signed_too() {
     let tc_of_q = of_q(vec![quote(P_COUNTER)]).unwrap();
     subject.hear(NEIGHBOUR, &sign(&key(3), &tc_of_q, 500, 10));
     assert!(subject.route(q()).is_some(), "claimed");
+    require(&mut subject);
+    assert_eq!(subject.route(q()), None, "not confirmed");
+    assert_eq!(subject.route(p()), None, "nor is the link to P");
+}
+
+/// Changes the setting, so that claimed links count no more.
+fn require(subject: &mut Subject) {
     let config = olsrv2::Config {
         signatures: Signatures::Require,
         ..subject.router.config().clone()
     };
     subject.router.reconfigure(subject.now, config);
-    assert_eq!(subject.route(q()), None, "not confirmed");
+}
+
+#[test]
+fn what_the_far_end_quotes_without_a_signature_confirms_nothing() {
+    let tc = of_q(vec![quote(P_COUNTER)]).unwrap();
+    let mut hello = hello(q(), vec![]);
+    hello.addresses[0].prefix = rfc5444::Prefix::host(address(OTHER));
+    hello.addresses.push(two_hop(p(), vec![quote(P_COUNTER)]));
+    for (source, message) in [(NEIGHBOUR, tc), (OTHER, hello)] {
+        let mut subject = network(Signatures::Prefer, None);
+        subject.hear(source, &message.encode().unwrap());
+        assert!(subject.route(q()).is_some(), "claimed by {source}");
+        require(&mut subject);
+        assert!(subject.route(p()).is_some());
+        assert_eq!(subject.route(q()), None, "not confirmed by {source}");
+    }
 }
 
 /// Whether the router routes to an address of key 4 that P announces: as a host behind it, or as an address of it.
