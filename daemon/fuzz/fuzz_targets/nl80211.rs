@@ -1,18 +1,16 @@
 //! Whatever a datagram of generic netlink says of families, stations and their coming and going: it is read without a
 //! panic, nothing is made up, and a message that is written again reads the same.
 //!
-//! The modules are olsrv2d's own files: a program has no library to link.
+//! The module is the daemon's own file: a program has no library to link.
 #![no_main]
 
-#[path = "../../crates/olsrv2d/src/netlink/datagram.rs"]
-mod datagram;
 #[allow(dead_code)] // Its requests: answers are read here.
 #[path = "../../crates/olsrv2d/src/nl80211/message.rs"]
 mod message;
 
-use datagram::messages;
 use libfuzzer_sys::fuzz_target;
-use message::{Message, Notice};
+use message::{Nl80211, Notice};
+use netlinkkit::{messages, Message};
 use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
 
 /// The octets of `struct nlmsghdr`.

@@ -186,6 +186,7 @@ impl Topology {
 
     fn refresh_node(&mut self, now: Time, tc: &Tc, source: IpAddr, expires: Time) {
         let known = self.nodes.get(&tc.originator).map(|node| node.ansn);
+        self.changed |= known.is_none();
         let node = self
             .nodes
             .entry(tc.originator)
@@ -197,7 +198,7 @@ impl Topology {
         node.ansn = tc.ansn;
         node.expires = expires;
         let resigned = node.proof.is_some() != tc.proof.is_some();
-        self.changed |= resigned || known.is_none();
+        self.changed |= resigned;
         node.proof = tc.proof;
         self.changed |= node.advertises_all != tc.content.all;
         node.advertises_all = tc.content.all;

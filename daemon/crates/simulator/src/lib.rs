@@ -9,4 +9,4 @@ mod mesh;
 pub mod truth;
 
 pub use field::Field;
-pub use mesh::{Mesh, NodeId, Port, Radio, Recorded, RADIO};
+pub use mesh::{verifications, Mesh, NodeId, Port, Radio, Recorded, RADIO};

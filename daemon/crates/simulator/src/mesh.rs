@@ -2,6 +2,7 @@
 
 mod keys;
 mod links;
+mod sharing;
 mod views;
 
 use std::cmp::Reverse;
@@ -13,6 +14,8 @@ use std::time::Duration;
 use olsrv2::{Config, Event, Family, InterfaceEvent, InterfaceId, Router, Time};
 
 use keys::Key;
+
+pub use sharing::verifications;
 
 /// The radio interface of each node.
 pub const RADIO: InterfaceId = InterfaceId(1);

@@ -218,8 +218,8 @@ fn a_hash_needs_no_minute_and_a_card_neither() {
 #[test]
 fn only_its_own_key_makes_a_router_believe_that_it_has_a_twin() {
     let own = locator(&key(1));
-    let twins = |message: Vec<u8>| {
-        let mut subject = Subject::new(Signatures::Require);
+    let twins_where = |signatures, message: Vec<u8>| {
+        let mut subject = Subject::new(signatures);
         // Before, it might be its own messages from before a restart.
         subject.pass(seconds(7));
         let before = subject.router.counters().verified;
@@ -230,8 +230,10 @@ fn only_its_own_key_makes_a_router_believe_that_it_has_a_twin() {
         let seen = events.filter(is_twin).count();
         (seen, subject.router.counters().verified - before)
     };
+    let twins = |message| twins_where(Signatures::Require, message);
     let message = tc(own, 30_000, vec![]);
     assert_eq!(twins(unsigned(&message)), (0, 0));
+    assert_eq!(twins_where(Signatures::Prefer, unsigned(&message)), (0, 0));
     assert_eq!(twins(sign(&key(3), &message, 9000, 0)), (0, 1));
     assert_eq!(twins(sign(&key(1), &message, 9000, 0)), (1, 1));
     // Its own counters: an echo, which costs no arithmetic.

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use olsrv2::{Signatures, TrustedKey};
-use rfc5444::iana::{address_tlv, local_if};
-use rfc5444::{Message, Tlv};
+use rfc5444::iana::{address_tlv, local_if, message};
+use rfc5444::{AddressEntry, Message, Packet, Tlv};
 
 use crate::peers::*;
 
 /// The counter and the age of P's HELLOs.
 const P_COUNTER: u64 = 300;
 const P_AGE: u32 = 10;
+/// The link-local address of Q, where it is a neighbour too.
+const OTHER: &str = "fe80::8";
 const P_FLOOR: u64 = P_COUNTER - P_AGE as u64;
 
 fn p() -> IpAddr {
@@ -22,18 +24,18 @@ fn q() -> IpAddr {
     locator(&key(3))
 }
 
-/// A quote of a counter with the values that matter: its octets, and its type extension.
+/// Quotes of a counter with another length, type extension or type.
 fn odd_quotes(counter: u64) -> Vec<Tlv> {
-    let long = [&[0; 8][..], &counter.to_be_bytes()].concat();
+    let low = (counter as u32).to_be_bytes();
+    // Longer ones begin or end with the right octets.
+    let long = [low, low, low].concat();
     let lengths = [0, 1, 2, 3, 5, 8, 12];
-    let mut odd: Vec<Tlv> = lengths
-        .iter()
-        .map(|length| Tlv::new(address_tlv::TIMESTAMP, 224, &long[long.len() - length..]))
-        .collect();
+    let odd = lengths.map(|length| Tlv::new(address_tlv::TIMESTAMP, 224, &long[..length]));
+    let mut odd = Vec::from(odd);
     for ext in [0, 1, 223, 225, 255] {
-        odd.push(Tlv::new(address_tlv::TIMESTAMP, ext, &long[12..]));
+        odd.push(Tlv::new(address_tlv::TIMESTAMP, ext, low));
     }
-    odd.push(Tlv::new(address_tlv::ICV, 224, &long[12..]));
+    odd.push(Tlv::new(address_tlv::ICV, 224, low));
     odd
 }
 
@@ -80,6 +82,28 @@ fn a_router_that_does_not_sign_asks_for_no_proof() {
         &sign(&key(2), &hello(p(), vec![]), P_COUNTER, P_AGE),
     );
     assert!(subject.is_symmetric());
+}
+
+#[test]
+fn all_addresses_of_a_neighbour_are_quoted_with_its_last_counter() {
+    let mut subject = with_hello(Signatures::Require, vec![quote(FIRST)]);
+    let sent = subject.pass(seconds(3));
+    let packets = sent.iter().map(|packet| Packet::decode(packet).unwrap());
+    let messages: Vec<Message> = packets.flat_map(|packet| packet.messages).collect();
+    for typ in [message::HELLO, message::TC] {
+        let of_type = messages.iter().filter(|message| message.typ == typ);
+        let entries = of_type.flat_map(|message| &message.addresses);
+        let of_p = |entry: &&AddressEntry| {
+            let theirs = [p(), address(NEIGHBOUR)].contains(&entry.prefix.addr);
+            theirs && entry.tlv(address_tlv::LOCAL_IF, 0).is_none()
+        };
+        let of_p: Vec<_> = entries.filter(of_p).collect();
+        assert!(!of_p.is_empty());
+        for entry in of_p {
+            let quoted = entry.tlv(address_tlv::TIMESTAMP, icv::TIMESTAMP_EXTENSION);
+            assert_eq!(quoted, Some(&quote(P_COUNTER)), "{typ}: {entry:?}");
+        }
+    }
 }
 
 /// P, which lists Q in its HELLO, and a TC of Q with this entry for P, if there is one.
@@ -153,21 +177,38 @@ fn the_near_end_must_have_signed_too() {
     let tc_of_q = of_q(vec![quote(P_COUNTER)]).unwrap();
     subject.hear(NEIGHBOUR, &sign(&key(3), &tc_of_q, 500, 10));
     assert!(subject.route(q()).is_some(), "claimed");
+    require(&mut subject);
+    assert_eq!(subject.route(q()), None, "not confirmed");
+    assert_eq!(subject.route(p()), None, "nor is the link to P");
+}
+
+/// Changes the setting, so that claimed links count no more.
+fn require(subject: &mut Subject) {
     let config = olsrv2::Config {
         signatures: Signatures::Require,
         ..subject.router.config().clone()
     };
     subject.router.reconfigure(subject.now, config);
-    assert_eq!(subject.route(q()), None, "not confirmed");
+}
+
+#[test]
+fn what_the_far_end_quotes_without_a_signature_confirms_nothing() {
+    let tc = of_q(vec![quote(P_COUNTER)]).unwrap();
+    let mut hello = hello(q(), vec![]);
+    hello.addresses[0].prefix = rfc5444::Prefix::host(address(OTHER));
+    hello.addresses.push(two_hop(p(), vec![quote(P_COUNTER)]));
+    for (source, message) in [(NEIGHBOUR, tc), (OTHER, hello)] {
+        let mut subject = network(Signatures::Prefer, None);
+        subject.hear(source, &message.encode().unwrap());
+        assert!(subject.route(q()).is_some(), "claimed by {source}");
+        require(&mut subject);
+        assert!(subject.route(p()).is_some());
+        assert_eq!(subject.route(q()), None, "not confirmed by {source}");
+    }
 }
 
 /// Whether the router routes to an address of key 4 that P announces: as a host behind it, or as an address of it.
-fn announced(
-    signatures: Signatures,
-    p_signs: bool,
-    signs: bool,
-    entry: rfc5444::AddressEntry,
-) -> bool {
+fn announced(signatures: Signatures, p_signs: bool, signs: bool, entry: AddressEntry) -> bool {
     let mut subject = Subject::new(signatures);
     let away = locator(&key(4));
     let key_4 = key(4).public();

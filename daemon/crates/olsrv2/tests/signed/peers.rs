@@ -104,14 +104,17 @@ impl Subject {
             .collect()
     }
 
-    pub fn pass(&mut self, time: Duration) {
+    /// Lets time pass, and returns the packets that are sent meanwhile.
+    pub fn pass(&mut self, time: Duration) -> Vec<Vec<u8>> {
         let end = self.now + time;
+        let mut sent = Vec::new();
         while let Some(due) = self.router.poll_timeout().filter(|due| *due <= end) {
             self.now = self.now.max(due);
             self.router.handle_timeout(self.now);
-            self.settle();
+            sent.extend(self.settle());
         }
         self.now = end;
+        sent
     }
 
     /// Receives one encoded message.

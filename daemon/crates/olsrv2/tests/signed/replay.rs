@@ -1,6 +1,8 @@
 //! Nothing is taken in twice, and the ends of each counter are counters like others.
 
-use olsrv2::Signatures;
+use std::collections::BTreeMap;
+
+use olsrv2::{Signatures, TrustedKey};
 
 use crate::peers::*;
 
@@ -80,4 +82,29 @@ fn the_counter_of_a_false_signature_is_not_used_up() {
     assert_eq!(subject.router.counters().forged, 1);
     subject.hear(STRANGER, &sign(&key(2), &tc(from, 2, vec![]), 7, 0));
     assert!(subject.knows(from));
+}
+
+#[test]
+fn where_the_table_is_full_who_was_heard_longest_ago_is_forgotten_and_a_peer_last() {
+    let mut subject = Subject::new(Signatures::Require);
+    let mut config = subject.router.config().clone();
+    config.limits.nodes = 2;
+    subject.router.reconfigure(subject.now, config);
+    let (peer, signs) = (key(2).public(), false);
+    let card = TrustedKey { key: peer, signs };
+    let cards = BTreeMap::from([(locator(&key(2)), card)]);
+    subject.router.set_trusted_keys(cards);
+    let say = |subject: &mut Subject, of: u8, number: u16| {
+        let message = tc(locator(&key(of)), number, vec![]);
+        subject.hear(STRANGER, &sign(&key(of), &message, 7, 0));
+        subject.pass(seconds(1));
+        subject.router.counters().replayed
+    };
+    for of in [2, 3, 4] {
+        assert_eq!(say(&mut subject, of, 1), 0);
+    }
+    // Other messages with the same counter: replays to who remembers their senders.
+    assert_eq!(say(&mut subject, 2, 2), 1, "the peer");
+    assert_eq!(say(&mut subject, 4, 2), 2, "the last");
+    assert_eq!(say(&mut subject, 3, 2), 2, "who had to give way");
 }
