@@ -1,1 +1,1 @@
-"""Parts of bench-kernels: set-ups in a guest, by kernel."""
+"""Parts of bench-kernels and bench-sa-setup-guest: set-ups in a guest, by kernel."""

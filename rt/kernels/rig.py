@@ -1,15 +1,18 @@
-"""The rig of bench-kernels, inside the guest: a line a - b - c, cold set-ups between its ends, a load on the receiver.
+"""The rig of bench-kernels and bench-sa-setup-guest, inside the guest: a line a - b - c, cold set-ups between its ends.
 
-    python -m rt.kernels.rig SAMPLES    for each profile and load /results gets PROFILE-LOAD.json
+    python -m rt.kernels.rig [--radio] [--pause S] SAMPLES CASE...    for each case /results gets CASE.json
 
 The guest has one processor, whose time follows the executed instructions, and three nodes share it. So that the load
-meets the receiver only, the daemons of the other nodes, the benchmark and what it runs are above in a real-time
-class, as if they had processors of their own. What they compute still takes its time: a set-up lasts as long as the
-work of both ends and of the relay together.
+meets one node only, the daemons of the other nodes, the benchmark and what it runs are above in a real-time class, as
+if they had processors of their own. What they compute still takes its time: a set-up lasts as long as the work of both
+ends and of the relay together.
 
-cyclictest runs during the set-ups: how late a thread of the highest priority wakes up meanwhile.
+``--radio`` joins the nodes by radios on an air that takes time (airmedium) in place of cables. All links share that
+air, and so does the load's stream. cyclictest runs during the set-ups: how late a thread of the highest priority wakes
+up meanwhile.
 """
 
+import argparse
 import json
 import os
 import signal
@@ -18,65 +21,115 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rt.kernels.capture import LateCapture
+from rt.kernels.cases import Case
 from rt.loads import light
 from rt.measure import cores
-from rt.sa_setup.policy import POLICY, allow_lab_policies
+from rt.sa_setup.block import Block, Sample, paired
+from rt.sa_setup.policy import POLICY, SUITES, allow_lab_policies
 from rt.sa_setup.times import setups
 from tests.lab.basics.patience import patient
 from tests.lab.basics.shell import run
+from tests.lab.basics.waiting import NotInTimeError
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.node import capabilities
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options
 from tests.lab.node.slices import short_slices
+from tests.lab.radio import airmedium, medium
 
 RESULTS = Path("/results")
-PROFILES = ("stock", "governor")
-LOADS = ("none", "loaded")
-NICE = -20
 PRIORITY = 40
-"""Of what is not the receiver's (round robin): above all that a profile gives, below threaded interrupts."""
+"""Of what is not the loaded node's (round robin): above all that a profile gives, below threaded interrupts."""
 SAMPLE_TIMEOUT = 30.0
 """Seconds of the guest for one set-up, and for whatever else must happen while it is measured."""
-SETTLING = 3.0
+SETTLING, GOVERNED_SETTLING = 0.5, 3.0
 """Seconds from the load's begin to the first set-up: a governor that has just met the load is another question."""
+WITHIN = 20.0
+"""Seconds of the guest after which a block takes no further sample, however many were planned."""
+CHANNEL = medium.Channel("air", 2412, 24)
+"""One rate, as the paper's radio had its best one: the encoder's 4 Mbit/s leave room."""
+SNR = 40.0
 _FIRST, _SECOND = "192.0.2.1", "192.0.2.2"
 """Addresses of the load's stream, which the policy's bypass names (RFC 5737)."""
 
 
+@dataclass(frozen=True)
+class Line:
+    """The nodes by their roles, and the names of their interfaces."""
+
+    lab: Lab
+    initiator: Node
+    responder: Node
+    radio: bool
+
+    @property
+    def relay(self) -> Node:
+        """Return the node between the ends."""
+        return self.lab["b"]
+
+    def interface(self, node: Node, other: Node) -> str:
+        """Return the interface of a node that leads to a neighbour."""
+        return "mesh0" if self.radio else self.lab.end_of(node.name, other.name).interface
+
+
 def main() -> int:
-    """Measure every profile under every load."""
-    samples = int(sys.argv[1])
+    """Measure every case."""
+    options = _options()
     if capabilities.probe().esp != "kernel":
         raise RuntimeError("this kernel has no ESP")
     allow_lab_policies()
     (RESULTS / "release").write_text(os.uname().release, encoding="ascii")
-    with (
-        cores.nice_counts(),
-        short_slices(),
-        Lab("kernels", line(names(3)), Options(policy=POLICY), report=_say) as lab,
-    ):
-        ends = _started(lab)
-        for profile in PROFILES:
-            _use(lab, ends, profile)
-            for load in LOADS:
-                _say(f"{profile}, {load}")
-                found = _block(lab, ends, load, samples)
-                (RESULTS / f"{profile}-{load}.json").write_text(json.dumps(found), encoding="utf-8")
+    with cores.nice_counts(), short_slices(), _lab(radio=options.radio) as lab:
+        nodes = _started(lab, radio=options.radio)
+        before: Case | None = None
+        for case in options.cases:
+            _say(str(case))
+            if before is None or (before.profile, before.suite, before.place) != (case.profile, case.suite, case.place):
+                _use(nodes, case)
+            before = case
+            found = _block(nodes, case, options.samples, options.pause)
+            (RESULTS / f"{case}.json").write_text(json.dumps(found), encoding="utf-8")
     return 0
+
+
+def _options() -> argparse.Namespace:
+    flags = argparse.ArgumentParser()
+    flags.add_argument("--radio", action="store_true")
+    flags.add_argument("--pause", type=float, default=0.0)
+    flags.add_argument("samples", type=int)
+    flags.add_argument("cases", nargs="+", type=Case.of)
+    return flags.parse_args()
+
+
+@contextmanager
+def _lab(*, radio: bool) -> Iterator[Lab]:
+    """Open the line; on radio the air runs above everything, because it waits for nobody."""
+    nodes, options = names(3), Options(policy=POLICY)
+    if not radio:
+        with Lab("kernels", line(nodes), options, report=_say) as lab:
+            yield lab
+        return
+    if obstacle := medium.obstacle():
+        raise RuntimeError(obstacle)
+    air = medium.Air(CHANNEL)
+    with Lab("kernels", line(nodes), options, report=_say, medium=air) as lab:
+        place = airmedium.line(nodes, SNR)
+        with airmedium.AirMedium(RESULTS, air.radios, place) as running:
+            _set_class(running.pid, PRIORITY + 1)
+            yield lab
 
 
 def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def _started(lab: Lab) -> tuple[Node, Node]:
+def _started(lab: Lab, *, radio: bool) -> Line:
     """Start the initiator and the responder; the relay only routes."""
     a, b, c = (lab[name] for name in ("a", "b", "c"))
     lab.set_up()
@@ -88,58 +141,92 @@ def _started(lab: Lab) -> tuple[Node, Node]:
     entry = a.wait_state(c, "protected")
     c.wait_state(a, "protected")
     initiator, responder = (a, c) if entry["initiator"] else (c, a)
-    for daemon in (b.daemons.router, *initiator.daemons.all()):
-        _raise(daemon.pid)
+    nodes = Line(lab, initiator, responder, radio)
     os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
-    link = f"mesh-{responder.name}", "mesh-b"
-    for (node, interface), address in zip(((b, link[0]), (responder, link[1])), (_FIRST, _SECOND), strict=True):
-        run(["ip", "-n", node.namespace, "address", "add", f"{address}/30", "dev", interface])
-    return initiator, responder
+    for (node, other), address in zip(((b, responder), (responder, b)), (_FIRST, _SECOND), strict=True):
+        device = nodes.interface(node, other)
+        run(["ip", "-n", node.namespace, "address", "add", f"{address}/30", "dev", device])
+    return nodes
 
 
-def _raise(pid: int) -> None:
-    """Put every thread into the class of what has a processor of its own; later threads inherit it."""
+def _set_class(pid: int, priority: int) -> None:
+    """Put every thread into round robin with this priority, or with 0 back; later threads inherit it.
+
+    What is in that class is as if it had a processor of its own.
+    """
+    policy = os.SCHED_RR if priority else os.SCHED_OTHER
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(ProcessLookupError):
-            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(PRIORITY))
+            os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))
 
 
-def _use(lab: Lab, ends: tuple[Node, Node], profile: str) -> None:
-    """Start the receiver's daemons with a scheduling profile."""
-    initiator, responder = ends
-    if responder.options.scheduling != profile:
-        responder.reconfigure(replace(responder.options, scheduling=profile))
-        responder.daemons.agent.stop()
-        responder.daemons.charon.stop()
-        lab.start("charon", "meshsecd", nodes=[responder])
-    initiator.wait_state(responder, "protected")
-    responder.wait_state(initiator, "protected")
+def _use(nodes: Line, case: Case) -> None:
+    """Give the ends the suite, and let the daemons of one node alone share a processor with the load.
+
+    A receiver that shares none gets no profile: its daemons are above everything that a profile gives.
+    """
+    ends = (nodes.initiator, nodes.responder)
+    loaded = {"relay": nodes.relay, "receiver": nodes.responder}[case.place]
+    for node in ends:
+        profile = case.profile if node is loaded else "stock"
+        options = replace(node.options, scheduling=profile, policy={**POLICY, **SUITES[case.suite]})
+        above = os.sched_getscheduler(node.daemons.charon.pid) != os.SCHED_OTHER
+        if options != node.options or (node is loaded and above):
+            node.reconfigure(options)
+            node.daemons.agent.stop()
+            node.daemons.charon.stop()
+            nodes.lab.start("charon", "meshsecd", nodes=[node])
+    nodes.initiator.wait_state(nodes.responder, "protected")
+    nodes.responder.wait_state(nodes.initiator, "protected")
+    _set_class(nodes.relay.daemons.router.pid, 0 if loaded is nodes.relay else PRIORITY)
+    for node in ends:
+        if node is not loaded:
+            for daemon in node.daemons.all():
+                _set_class(daemon.pid, PRIORITY)
 
 
-def _block(lab: Lab, ends: tuple[Node, Node], load: str, samples: int) -> dict[str, Any]:
-    """So many cold set-ups, after one that is not counted."""
-    initiator, responder = ends
+def _block(nodes: Line, case: Case, samples: int, pause: float) -> dict[str, Any]:
+    """Return what so many cold set-ups gave, after one that is not counted."""
+    block, made = Block(), list[Sample]()
     with ExitStack() as stack:
         latency = stack.enter_context(_cyclictest())
-        capture = stack.enter_context(LateCapture(initiator.namespace, "mesh-b"))
-        knocks = stack.enter_context(_program(initiator, "knock", initiator.address, responder.address))
-        _raise(knocks.pid)
-        counted = stack.enter_context(_loaded(lab["b"], responder)) if load == "loaded" else {}
-        time.sleep(SETTLING)
-        for _ in range(samples + 1):
-            _set_up_anew(initiator, responder)
-    times = [asdict(each) for each in setups(capture.pcap)]
-    return {"set_ups": times[1:], "stream": counted, "cyclictest": latency}
+        # Before the load: the kernel begins to stamp packets in a worker, which a load of nice -20 would starve.
+        interface = nodes.interface(nodes.initiator, nodes.relay)
+        capture = stack.enter_context(LateCapture(nodes.initiator.namespace, interface))
+        knocks = _program(nodes.initiator, "knock", nodes.initiator.address, nodes.responder.address)
+        _set_class(stack.enter_context(knocks).pid, PRIORITY)
+        _set_up_anew(nodes)
+        counted: dict[str, int] = {}
+        if case.nice is not None:
+            counted = stack.enter_context(_loaded(nodes, case))
+            time.sleep(GOVERNED_SETTLING if case.profile == "governor" else SETTLING)
+        begin = time.time()
+        while len(made) < samples and time.time() - begin < WITHIN:
+            try:
+                made.append(_set_up_anew(nodes))
+            except NotInTimeError:
+                block.overdue += 1
+                break
+            time.sleep(pause)
+    counted_ones = [times for times in setups(capture.pcap) if times.begin >= begin]
+    block.samples, block.capture_alone = paired(made, counted_ones)
+    return {"block": block.as_dict(), "stream": counted, "cyclictest": latency}
 
 
-def _set_up_anew(initiator: Node, responder: Node) -> None:
-    attempts = initiator.control.ask("renegotiate", peer=responder.name)["attempts"]
+def _set_up_anew(nodes: Line) -> Sample:
+    """Close the SA and wait for the next one. Raises NotInTimeError."""
+    initiator, peer = nodes.initiator, nodes.responder
+    seconds = SAMPLE_TIMEOUT / patient(1)
+    initiator.wait_state(peer, "protected", seconds)
+    begin = time.time()
+    attempts = initiator.control.ask("renegotiate", peer=peer.name)["attempts"]
 
     def established() -> bool:
-        status = initiator.control.peer(responder.name)
+        status = initiator.control.peer(peer.name)
         return bool(status["state"] == "protected" and status["attempts"] > attempts)
 
-    initiator.wait_for("a new SA", established, SAMPLE_TIMEOUT / patient(1))
+    initiator.wait_for("a new SA", established, seconds)
+    return Sample(begin, time.time(), {})
 
 
 @contextmanager
@@ -167,16 +254,24 @@ def _classes(pid: int) -> list[int]:
 
 
 @contextmanager
-def _loaded(relay: Node, receiver: Node) -> Iterator[dict[str, int]]:
-    """Run the encoder on the receiver and its neighbour's stream; yield what they count until the context closes."""
+def _loaded(nodes: Line, case: Case) -> Iterator[dict[str, int]]:
+    """Run the encoder, whose stream goes to the neighbour; yield what is counted until the context closes.
+
+    The neighbour's own stream, 20 Mbit/s, is of cables alone: a radio has no room for it.
+    """
     counted: dict[str, int] = {}
+    ends = [(nodes.relay, _FIRST), (nodes.responder, _SECOND)]
+    (source, own), (viewer, other) = ends if case.place == "relay" else reversed(ends)
+    assert case.nice is not None
     with ExitStack() as stack:
-        sender = stack.enter_context(_program(relay, "send", _FIRST, _SECOND))
-        encoder = stack.enter_context(_program(receiver, "encode", _SECOND, _FIRST))
-        _raise(sender.pid)
-        os.setpriority(os.PRIO_PROCESS, encoder.pid, NICE)
+        running = {}
+        if not nodes.radio:
+            running["sender"] = stack.enter_context(_program(viewer, "send", other, own))
+            _set_class(running["sender"].pid, PRIORITY)
+        running["encoder"] = stack.enter_context(_program(source, "encode", own, other))
+        os.setpriority(os.PRIO_PROCESS, running["encoder"].pid, case.nice)
         yield counted
-        for name, process in (("encoder", encoder), ("sender", sender)):
+        for name, process in reversed(running.items()):
             process.terminate()
             said, _ = process.communicate(timeout=SAMPLE_TIMEOUT)
             counted.update({f"{name}_{what}": number for what, number in json.loads(said).items()})

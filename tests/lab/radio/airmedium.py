@@ -69,6 +69,12 @@ class AirMedium:
     ) -> None:
         self.end()
 
+    @property
+    def pid(self) -> int:
+        """Return the process's number."""
+        assert self._process is not None
+        return self._process.pid
+
     def end(self) -> dict[str, dict[str, Any]]:
         """End the program. Return what each station has done, by name."""
         if self._process is not None:

@@ -1,0 +1,106 @@
+"""bench-sa-setup-guest: each boot gives the cells of bench-sa-setup, and the picture has all of them."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rt import bench_sa_setup_guest as bench
+from rt.kernels import paper_figure
+from rt.kernels.boot import Boot, Ground, Measured
+from rt.kernels.cases import Case, of_paper
+from rt.measure import plot, results
+from rt.measure.results import Cell, Result
+from rt.sa_setup.block import Block, Sample
+from rt.sa_setup.times import SetupTimes
+from tests.lab.machines import guest
+
+SECONDS = {None: 0.02, -20: 4.0, 0: 0.03, 19: 0.02}
+
+
+def found(nice: int | None, overdue: int = 0) -> dict[str, Any]:
+    """Return what the journal has of a case whose set-ups take so long by the load's nice value."""
+    times = SetupTimes(begin=1.0, ike_sa_init=0.01, ike_auth=0.01, total=SECONDS[nice], first_esp=None)
+    return {"block": Block([Sample(0.9, 9.0, {}, times)] * 3, overdue=overdue).as_dict(), "latest": 6}
+
+
+def cells(ground: Ground = bench.GROUNDS[0]) -> list[Cell]:
+    """Return the cells of one boot."""
+    return list(bench._cells(ground, {str(case): found(case.nice) for case in of_paper((-20, 0, 19))}))
+
+
+def test_every_case_has_its_cell_with_the_key_of_the_bench_on_the_host() -> None:
+    totals = [cell for cell in cells() if cell.key["what"] == "total"]
+    assert len(totals) == 16
+    (loaded,) = (cell for cell in totals if (cell.key["suite"], cell.key["place"], cell.key.get("nice"))
+                 == ("paper-2007", "receiver", -20))  # fmt: skip
+    assert loaded.key == {
+        "part": "priority", "profile": "paper-2007", "place": "receiver", "nice": -20, "suite": "paper-2007",
+        "load": "light", "what": "total", "source": "capture", "testbed": "wire", "kernel": "rt",
+    }  # fmt: skip
+    assert loaded.samples == [4000.0] * 3
+    idle = [cell.key for cell in totals if cell.key["place"] == "none"]
+    assert sorted(key["apart"] for key in idle) == ["receiver", "receiver", "relay", "relay"]  # type: ignore[type-var]
+
+
+def test_set_ups_that_were_given_up_are_counted_beside_the_others() -> None:
+    taken = list(bench._cells(bench.GROUNDS[-1], {"paper-2007,paper-2007,receiver,-20": found(-20, overdue=1)}))
+    (given_up,) = (cell for cell in taken if cell.key["what"] == "given up")
+    assert (given_up.samples, given_up.key["testbed"]) == ([1], "radio")
+
+
+def test_the_kernels_and_the_radio_are_booted() -> None:
+    grounds = [str(ground) for ground in bench.GROUNDS]
+    assert "wire, rt" in grounds
+    assert grounds[-1] == "radio, preempt=none"
+    assert "wire, preempt=none" in grounds, "cables and radio are compared on one kernel"
+
+
+def test_the_picture_has_each_boot_in_each_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (results, plot):
+        monkeypatch.setattr(module, "DIRECTORY", tmp_path)
+    both = [*cells(), *cells(bench.GROUNDS[-1])]
+    paper_figure.draw(Result("sa-setup-guest", {}, both))
+    assert (tmp_path / "sa-setup-guest.svg").read_text(encoding="utf-8").count("<svg") == 1
+    totals = [cell for cell in both if cell.key["what"] == "total"]
+    series = paper_figure.series(totals, "receiver", "ours")
+    assert list(series) == ["wire, rt", "radio, preempt=none"]
+    assert {at: samples[0] for at, samples in series["wire, rt"].items()} == pytest.approx(
+        {"no load": 0.02, "nice -20": 4.0, "nice 0": 0.03, "nice 19": 0.02}
+    )
+
+
+def booted(_ground: Ground, _folder: Path, samples: int, cases: Sequence[Case], _pause: float) -> Boot:
+    """Return what a boot finds, without one."""
+    times = SetupTimes(begin=1.0, ike_sa_init=0.01, ike_auth=0.01, total=0.02, first_esp=None)
+    block = Block([Sample(0.9, 9.0, {}, times)] * samples)
+    return Boot("6.12", {case: Measured(block, [3, 6]) for case in cases})
+
+
+def test_boots_may_be_made_one_by_one_and_the_result_is_whole_when_all_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in (results, plot, bench):
+        monkeypatch.setattr(module, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(bench, "boot", booted)
+    monkeypatch.setattr(guest, "obstacle", lambda: None)
+    monkeypatch.setattr(guest, "prepare", lambda: None)
+
+    def run(*arguments: str) -> tuple[int, dict[str, Any]]:
+        monkeypatch.setattr(sys, "argv", ["bench-sa-setup-guest", *arguments])
+        status = bench.main()
+        return status, json.loads((tmp_path / "sa-setup-guest.json").read_text(encoding="utf-8"))
+
+    first, *others = map(str, bench.GROUNDS)
+    status, result = run("--rounds", "2", "--boot", first)
+    assert (status, result["params"]["cut_short"]) == (1, f"not booted yet: {'; '.join(others)}")
+    assert {cell["key"]["kernel"] for cell in result["cells"]} == {"rt"}
+    assert "cut short: not booted yet" in capsys.readouterr().err
+    status, result = run("--rounds", "2", "--resume")
+    assert (status, result["params"]["cut_short"]) == (0, "")
+    totals = [cell for cell in result["cells"] if cell["key"]["what"] == "total"]
+    assert len(totals) == len(bench.GROUNDS) * len(bench.CASES)
+    assert not list(tmp_path.glob("*.jsonl")), "nothing is left to go on with"
