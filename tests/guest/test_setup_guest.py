@@ -31,7 +31,7 @@ ALIKE, MUCH = 3.0, 5.0
 @pytest.mark.parametrize("ground", GROUNDS, ids=lambda ground: ground.testbed)
 def test_the_papers_finding_and_what_the_governor_makes_of_it(ground: Ground) -> None:
     if not os.environ.get("MESHSEC_GUEST_ALL"):
-        pytest.skip("an emulated guest takes long for it: make lab-guest measures it")
+        pytest.skip("an emulated guest takes long for it: make guest does")
     if obstacle := guest.obstacle():
         pytest.skip(obstacle)
     booted = boot(ground, BUILD / "artifacts" / f"setup-guest-{ground.testbed}", SAMPLES, CASES, PAUSE)

@@ -304,13 +304,13 @@ def test_the_trusted_addresses_are_sent_on_each_connection_and_after_each_change
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
             await listener.next()
-            listener.client.trust([ip_address("fd00::b"), ip_address("10.77.0.2")])
+            listener.client.others.trust([ip_address("fd00::b"), ip_address("10.77.0.2")])
             said = {"command": "trust", "addresses": ["10.77.0.2", "fd00::b"], "more": False}
             assert await daemon.heard.get() == said
-            listener.client.trust([ip_address("10.77.0.2"), ip_address("fd00::b")])  # no change: nothing is said
+            listener.client.others.trust([ip_address("10.77.0.2"), ip_address("fd00::b")])  # no change: nothing is said
             daemon.hang_up()
             assert await daemon.heard.get() == said
-            listener.client.trust([])
+            listener.client.others.trust([])
             assert await daemon.heard.get() == {**said, "addresses": []}
 
     run(scenario)
@@ -321,7 +321,7 @@ def test_before_the_trusted_addresses_are_known_the_client_sends_none(path: Path
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
             await listener.next()
-            listener.client.trust([ip_address("fd00::b")])
+            listener.client.others.trust([ip_address("fd00::b")])
             assert (await daemon.heard.get())["addresses"] == ["fd00::b"]
             assert daemon.heard.empty()
 
@@ -333,7 +333,7 @@ def test_thousands_of_trusted_addresses_go_in_portions(path: Path) -> None:
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
             await listener.next()
-            listener.client.trust([ip_address(n) for n in range(1, 2 * PORTION + 2)])
+            listener.client.others.trust([ip_address(n) for n in range(1, 2 * PORTION + 2)])
             told = [await daemon.heard.get() for _ in range(3)]
             assert [len(one["addresses"]) for one in told] == [PORTION, PORTION, 1]
             assert [one["more"] for one in told] == [True, True, False]
@@ -351,7 +351,7 @@ def test_keys_are_sent_and_who_signs_may_not_be_spoken_for_unsigned_any_more(pat
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             listener = Listener(path)
             await listener.next()
-            listener.client.believe({ip_address("fd00::b"): b"\x0b" * 32, ip_address("fd00::c"): b"\x0c" * 32})
+            listener.client.others.believe({ip_address("fd00::b"): b"\x0b" * 32, ip_address("fd00::c"): b"\x0c" * 32})
             assert await daemon.heard.get() == said(False, False)
             daemon.say(change("node", "set", originator="fd00::99", ansn=1, signs=True))  # nobody's card
             daemon.say(change("node", "set", originator="fd00::c", ansn=1, signs=True))
@@ -359,7 +359,7 @@ def test_keys_are_sent_and_who_signs_may_not_be_spoken_for_unsigned_any_more(pat
             daemon.say(change("node", "set", originator="fd00::c", ansn=2, signs=False))
             daemon.say(change("neighbour", "set", originator="fd00::b", symmetric=True, signs=True))
             assert await daemon.heard.get() == said(True, True)
-            listener.client.believe({ip_address("fd00::b"): b"\x0d" * 32})
+            listener.client.others.believe({ip_address("fd00::b"): b"\x0d" * 32})
             renewed = {"address": "fd00::b", "key": "0d" * 32, "signs": False}
             assert await daemon.heard.get() == {"command": "keys", "keys": [renewed], "more": False}
 
@@ -373,14 +373,14 @@ def test_the_relays_to_avoid_are_sent_at_once_and_on_each_connection_with_the_ti
             await listener.next()
             now = asyncio.get_running_loop().time()
             relay = ip_address("fd00::b")
-            listener.client.avoid(
+            listener.client.others.avoid(
                 {relay: now + 29.5, ip_address("fd00::c"): now + 9999, ip_address("fd00::d"): now - 1}
             )
             left = [{"address": "fd00::b", "seconds": 30}, {"address": "fd00::c", "seconds": 600}]
             assert await daemon.heard.get() == {"command": "avoid", "neighbours": left}
             daemon.hang_up()
             assert (await daemon.heard.get())["neighbours"][0]["seconds"] in range(20, 31)
-            listener.client.avoid({})
+            listener.client.others.avoid({})
             assert await daemon.heard.get() == {"command": "avoid", "neighbours": []}
 
     run(scenario)
@@ -389,8 +389,8 @@ def test_the_relays_to_avoid_are_sent_at_once_and_on_each_connection_with_the_ti
 def test_what_is_said_without_a_connection_is_sent_at_the_next(path: Path) -> None:
     async def scenario() -> None:
         listener = Listener(path)
-        listener.client.trust([ip_address("fd00::b")])
-        listener.client.avoid({ip_address("fd00::c"): asyncio.get_running_loop().time() + 600})
+        listener.client.others.trust([ip_address("fd00::b")])
+        listener.client.others.avoid({ip_address("fd00::c"): asyncio.get_running_loop().time() + 600})
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             assert [(await daemon.heard.get())["command"] for _ in range(2)] == ["trust", "avoid"]
 
@@ -466,7 +466,7 @@ def test_before_it_is_known_what_to_announce_nothing_of_a_predecessor_is_withdra
         async with Daemon(path, HELLO, {**SNAPSHOT, "local_attached": [local("fd09::/64")]}) as daemon:
             listener = Listener(path)
             await listener.next()
-            listener.client.trust([ip_address("fd00::b")])
+            listener.client.others.trust([ip_address("fd00::b")])
             assert (await daemon.heard.get())["command"] == "trust"
             assert daemon.heard.empty()
             listener.client.announce([])

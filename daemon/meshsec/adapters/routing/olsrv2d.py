@@ -7,7 +7,7 @@ were refused lately.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -155,7 +155,7 @@ class Olsrv2d:
         self._writer: asyncio.StreamWriter | None = None
         self._asked: deque[asyncio.Future[tuple[Refusal, ...]]] = deque()
         self._asked_counters: deque[asyncio.Future[Mapping[str, int]]] = deque()
-        self._others = Others()
+        self.others = Others(self._say)
         self.local = LocalNetworks()
         self._clear()
 
@@ -184,18 +184,6 @@ class Olsrv2d:
             edges=tuple(self._edges.values()),
             warnings=tuple(self._warnings),
         )
-
-    def trust(self, addresses: Collection[Address]) -> None:
-        """Set whose entries keep their place when olsrv2d's tables are full. It is sent again at each connection."""
-        self._say(self._others.trust(addresses))
-
-    def believe(self, keys: Mapping[Address, bytes]) -> None:
-        """Set which Ed25519 public key speaks for which address. It is sent again at each connection."""
-        self._say(self._others.believe(keys))
-
-    def avoid(self, relays: Mapping[Address, float]) -> None:
-        """Set which neighbours olsrv2d avoids, each until a time of the loop. It is sent again at each connection."""
-        self._say(self._others.avoid(asyncio.get_running_loop().time(), relays))
 
     def announce(self, networks: Iterable[LocalNetwork]) -> None:
         """Set the networks that olsrv2d announces beside those of its file. They are sent again where they lack."""
@@ -227,7 +215,7 @@ class Olsrv2d:
                         await self._open(reader, peer_pid(writer), on_event)
                     pause = RECONNECT_FIRST
                     self._writer = writer
-                    self._say(self._others.commands(asyncio.get_running_loop().time()))
+                    self._say(self.others.commands())
                     self._say(self.local.commands())
                     await self._follow(reader, on_event)
                 finally:
@@ -311,7 +299,7 @@ class Olsrv2d:
     def _put_neighbour(self, neighbour: _Neighbour) -> None:
         if neighbour.originator:
             if neighbour.signs:
-                self._say(self._others.signs(ip_address(neighbour.originator)))
+                self.others.signs(ip_address(neighbour.originator))
             self._neighbours[neighbour.originator] = Neighbour(
                 originator=ip_address(neighbour.originator),
                 symmetric=neighbour.symmetric,
@@ -331,7 +319,7 @@ class Olsrv2d:
     def _put_node(self, node: _Node) -> None:
         self._nodes[node.originator] = ip_address(node.originator)
         if node.signs:
-            self._say(self._others.signs(ip_address(node.originator)))
+            self.others.signs(ip_address(node.originator))
 
     def _on_edge(self, text: bytes, is_set: bool) -> None:
         edge = _edge.decode(text)

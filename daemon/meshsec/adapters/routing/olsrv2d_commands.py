@@ -1,7 +1,8 @@
 """What meshsecd says to olsrv2d of other routers: whom to trust, which keys speak for them, and whom to avoid."""
 
+import asyncio
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from meshsec.core.values.model import Address
@@ -17,9 +18,13 @@ Command = Mapping[str, Any]
 
 
 class Others:
-    """What is known of others; None until it is. What a predecessor sent stays in force until then."""
+    """What is known of others; None until it is. What a predecessor sent stays in force until then.
 
-    def __init__(self) -> None:
+    ``say`` sends commands, if there is a connection; ``commands`` are sent again at each connection.
+    """
+
+    def __init__(self, say: Callable[[Iterable[Command]], None]) -> None:
+        self._say = say
         self._trusted: frozenset[Address] | None = None
         self._keys: Mapping[Address, bytes] | None = None
         self._signing: set[Address] = set()
@@ -28,38 +33,35 @@ class Others:
         self._avoided: Mapping[Address, float] | None = None
         """The relays to avoid, each until a monotonic time."""
 
-    def trust(self, addresses: Collection[Address]) -> list[Command]:
-        """Set the trusted addresses, and return what has to be said; nothing, if they are the same."""
+    def trust(self, addresses: Collection[Address]) -> None:
+        """Set whose entries keep their place when olsrv2d's tables are full."""
         trusted = frozenset(addresses)
-        if trusted == self._trusted:
-            return []
-        self._trusted = trusted
-        return [*_trusting(trusted)]
+        if trusted != self._trusted:
+            self._trusted = trusted
+            self._say(_trusting(trusted))
 
-    def believe(self, keys: Mapping[Address, bytes]) -> list[Command]:
-        """Set which Ed25519 public key speaks for which address, and return what has to be said."""
-        if keys == self._keys:
-            return []
-        gone = {address for address in self._signing if keys.get(address) != (self._keys or {}).get(address)}
-        self._keys, self._signing = dict(keys), self._signing - gone
-        return [*self._believing()]
+    def believe(self, keys: Mapping[Address, bytes]) -> None:
+        """Set which Ed25519 public key speaks for which address."""
+        if keys != self._keys:
+            gone = {address for address in self._signing if keys.get(address) != (self._keys or {}).get(address)}
+            self._keys, self._signing = dict(keys), self._signing - gone
+            self._say(self._believing())
 
-    def signs(self, address: Address) -> list[Command]:
-        """Note that a router signs, and return what has to be said; nothing, if that is known, or nobody's card's."""
-        if address in self._signing or address not in (self._keys or {}):
-            return []
-        self._signing.add(address)
-        return [*self._believing()]
+    def signs(self, address: Address) -> None:
+        """Note that a router signs; nobody speaks unsigned for it any more if a card has its address."""
+        if address in (self._keys or {}) and address not in self._signing:
+            self._signing.add(address)
+            self._say(self._believing())
 
-    def avoid(self, now: float, relays: Mapping[Address, float]) -> list[Command]:
-        """Set the relays to avoid, and return what has to be said."""
+    def avoid(self, relays: Mapping[Address, float]) -> None:
+        """Set which neighbours olsrv2d avoids as relays, each until a time of the loop."""
         self._avoided = relays
-        return [_avoiding(now, relays)]
+        self._say([_avoiding(relays)])
 
-    def commands(self, now: float) -> list[Command]:
+    def commands(self) -> list[Command]:
         """Return what has to be said at a new connection."""
         trusted = [] if self._trusted is None else _trusting(self._trusted)
-        return [*trusted, *self._believing(), *([] if self._avoided is None else [_avoiding(now, self._avoided)])]
+        return [*trusted, *self._believing(), *([] if self._avoided is None else [_avoiding(self._avoided)])]
 
     def _believing(self) -> Iterator[Command]:
         """Yield the commands that set the keys. The last one puts all in force."""
@@ -83,7 +85,8 @@ def _trusting(addresses: Collection[Address]) -> Iterator[Command]:
         yield {"command": "trust", "addresses": portion, "more": start != starts[-1]}
 
 
-def _avoiding(now: float, relays: Mapping[Address, float]) -> Command:
+def _avoiding(relays: Mapping[Address, float]) -> Command:
+    now = asyncio.get_running_loop().time()
     left = {relay: math.ceil(until - now) for relay, until in relays.items() if until > now}
     neighbours = [
         {"address": str(relay), "seconds": min(seconds, AVOIDED_SECONDS_MAX)} for relay, seconds in left.items()

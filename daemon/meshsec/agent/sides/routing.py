@@ -74,9 +74,9 @@ class Routing:
         """Set whose entries keep their place in olsrv2d's full tables, and whose keys it believes; olsrd2 cannot."""
         if isinstance(self._router, Olsrv2d):
             keys = {address: card.public_key for card in cards for address in originators(card)}
-            self._router.trust(keys)
+            self._router.others.trust(keys)
             if self._signatures is not Signatures.OFF:
-                self._router.believe(keys)
+                self._router.others.believe(keys)
 
     def announce(self, networks: Iterable[AttachedNetwork]) -> None:
         """Set the networks behind this node that the router announces, beside those of its configuration file."""
@@ -98,7 +98,7 @@ class Routing:
     def avoid(self, relays: Mapping[Address, float]) -> None:
         """Set which neighbours olsrv2d avoids as relays, each until a time of the loop."""
         if isinstance(self._router, Olsrv2d):
-            self._router.avoid(relays)
+            self._router.others.avoid(relays)
 
     @property
     def avoids_nobody(self) -> str:
