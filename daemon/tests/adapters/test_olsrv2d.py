@@ -358,10 +358,26 @@ def test_keys_are_sent_and_who_signs_may_not_be_spoken_for_unsigned_any_more(pat
             assert await daemon.heard.get() == said(False, True)
             daemon.say(change("node", "set", originator="fd00::c", ansn=2, signs=False))
             daemon.say(change("neighbour", "set", originator="fd00::b", symmetric=True, signs=True))
-            assert await daemon.heard.get() == said(True, True)
+            assert await daemon.heard.get() == said(True, True), "what was seen once stays"
             listener.client.others.believe({ip_address("fd00::b"): b"\x0d" * 32})
             renewed = {"address": "fd00::b", "key": "0d" * 32, "signs": False}
             assert await daemon.heard.get() == {"command": "keys", "keys": [renewed], "more": False}
+
+    run(scenario)
+
+
+def test_all_that_are_seen_to_sign_at_a_time_are_said_at_once(path: Path) -> None:
+    peers = [ip_address((0xFD00 << 112) + number) for number in range(1, 101)]
+
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            listener.client.others.believe(dict.fromkeys(peers, bytes(32)))
+            assert not any(one["signs"] for one in (await daemon.heard.get())["keys"])
+            daemon.say(*(change("node", "set", originator=str(peer), ansn=1, signs=True) for peer in peers))
+            assert all(one["signs"] for one in (await daemon.heard.get())["keys"])
+            assert daemon.heard.empty()
 
     run(scenario)
 

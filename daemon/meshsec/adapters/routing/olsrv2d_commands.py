@@ -11,6 +11,8 @@ PORTION = 1024
 """Addresses in one line to olsrv2d, which accepts lines of at most 64 KiB."""
 KEY_PORTION = 256
 """Keys in one line."""
+SETTLING = 1.0
+"""Seconds in which routers that are seen to sign are collected, before all keys are sent again."""
 AVOIDED_SECONDS_MAX = 600
 """Longest time that olsrv2d accepts."""
 
@@ -30,6 +32,7 @@ class Others:
         self._signing: set[Address] = set()
         """Those of the addresses with a key whose router has been seen to sign. They are never forgotten before the key
         is, so that nobody speaks unsigned for them."""
+        self._due: asyncio.TimerHandle | None = None
         self._avoided: Mapping[Address, float] | None = None
         """The relays to avoid, each until a monotonic time."""
 
@@ -51,7 +54,12 @@ class Others:
         """Note that a router signs; nobody speaks unsigned for it any more if a card has its address."""
         if address in (self._keys or {}) and address not in self._signing:
             self._signing.add(address)
-            self._say(self._believing())
+            if self._due is None:
+                self._due = asyncio.get_running_loop().call_later(SETTLING, self._believe_again)
+
+    def _believe_again(self) -> None:
+        self._due = None
+        self._say(self._believing())
 
     def avoid(self, relays: Mapping[Address, float]) -> None:
         """Set which neighbours olsrv2d avoids as relays, each until a time of the loop."""
