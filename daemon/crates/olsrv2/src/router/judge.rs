@@ -19,6 +19,9 @@ use crate::speakers::{Refused, Way};
 const FAILURES_OF_SOURCE: (u32, u32) = (16, 4);
 /// The same for all sources that are no neighbours, together.
 const FAILURES_OF_STRANGERS: (u32, u32) = (128, 64);
+/// Originators that are heard signing for the first time: how many at once, and how many a second from then on. Keys cost
+/// nothing, so whoever makes them up gets no more than that. Trusted routers and those that are known are not among them.
+const NEWCOMERS: (u32, u32) = (512, 128);
 /// Beyond that, one message of so many is verified. Source addresses can be forged, so a flood under somebody's address
 /// delays what he sends, but does not silence him.
 const SAMPLE: u64 = 16;
@@ -46,11 +49,12 @@ impl Author {
     }
 }
 
-/// The false signatures of each source, so that a flood of them costs bounded time.
+/// The false signatures of each source, and the true ones of new originators, so that a flood of them costs bounded time.
 #[derive(Debug)]
 pub(super) struct Failures {
     sources: BTreeMap<(InterfaceId, IpAddr), Bucket>,
     strangers: Bucket,
+    newcomers: Bucket,
     /// Messages beyond the budgets.
     beyond: u64,
 }
@@ -61,6 +65,7 @@ impl Failures {
         Self {
             sources: BTreeMap::new(),
             strangers: Bucket::new(now, burst, per_second),
+            newcomers: Bucket::new(now, NEWCOMERS.0, NEWCOMERS.1),
             beyond: 0,
         }
     }
@@ -73,10 +78,12 @@ impl Failures {
         source: (InterfaceId, IpAddr),
         way: Way,
         is_neighbour: bool,
+        is_new: bool,
     ) -> bool {
         let own = self.sources.get(&source);
-        let within =
-            own.is_none_or(|own| own.has(now)) && (is_neighbour || self.strangers.has(now));
+        let within = own.is_none_or(|own| own.has(now))
+            && (is_neighbour || self.strangers.has(now))
+            && (!is_new || self.newcomers.has(now));
         if within || is_neighbour && way != Way::Flooded {
             return true;
         }
@@ -182,7 +189,9 @@ impl Router {
             return self.judge_unsigned(now, Some(originator));
         }
         let is_neighbour = is_neighbour(&self.instances, origin.0, origin.1);
-        if !self.failures.may_verify(now, origin, way, is_neighbour) {
+        let is_new = !self.speakers.is_bound(originator);
+        let failures = &mut self.failures;
+        if !failures.may_verify(now, origin, way, is_neighbour, is_new) {
             self.counters.rate_limited += 1;
             return None;
         }
@@ -191,6 +200,9 @@ impl Router {
             self.failures.add(now, origin, is_neighbour);
             self.counters.forged += 1;
             return None;
+        }
+        if is_new {
+            self.failures.newcomers.take(now);
         }
         let limit = self.config.limits.nodes;
         let proof = self.speakers.accept(now, originator, claim, way, limit);

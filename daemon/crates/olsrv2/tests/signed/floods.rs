@@ -1,6 +1,6 @@
 //! What false signatures cost: how many of them are verified.
 
-use olsrv2::Signatures;
+use olsrv2::{Signatures, TrustedKey};
 
 use crate::peers::*;
 
@@ -93,6 +93,61 @@ fn a_neighbours_hellos_are_verified_however_many_of_its_messages_are_false() {
         subject.hear(NEIGHBOUR, &sign(&key(2), &of_p, counter, 0));
     }
     assert_eq!(subject.router.counters().verified - before, 20);
+}
+
+/// TCs of as many invented routers, each signed by one key. Their addresses are no hashes.
+fn invented(count: u16) -> impl Iterator<Item = Vec<u8>> {
+    (0..count).map(|number| {
+        let from = address(&format!("10.1.{}.{}", number >> 8, number & 255));
+        sign(&key(4), &tc(from, 1, vec![]), u64::from(number) + 1, 0)
+    })
+}
+
+#[test]
+fn invented_routers_are_512_at_once_and_128_a_second_whoever_sends_them() {
+    let mut subject = Subject::new(Signatures::Require);
+    for (number, signed) in invented(2000).enumerate() {
+        subject.hear(&stranger(number), &signed);
+    }
+    let first = subject.router.counters().verified;
+    assert_eq!(first, 512 + sampled(2000 - 512));
+    subject.pass(seconds(1));
+    for (number, signed) in invented(4000).enumerate().skip(2000) {
+        subject.hear(&stranger(number), &signed);
+    }
+    let second = subject.router.counters().verified - first;
+    assert!((128 + 116..=128 + 118).contains(&second), "{second}");
+}
+
+#[test]
+fn invented_routers_keep_out_nobody_who_is_known_or_trusted() {
+    let mut subject = Subject::new(Signatures::Require);
+    let known = |number: u16| {
+        sign(
+            &key(3),
+            &tc(locator(&key(3)), number, vec![]),
+            number.into(),
+            0,
+        )
+    };
+    subject.hear(STRANGER, &known(1));
+    let trusted = TrustedKey {
+        key: key(2).public(),
+        signs: true,
+    };
+    let cards = [(locator(&key(2)), trusted)];
+    subject.router.set_trusted_keys(cards.into());
+    for (number, signed) in invented(2000).enumerate() {
+        subject.hear(&stranger(number), &signed);
+    }
+    let before = subject.router.counters().verified;
+    subject.hear(STRANGER, &known(2));
+    subject.hear(
+        STRANGER,
+        &sign(&key(2), &tc(locator(&key(2)), 1, vec![]), 1, 0),
+    );
+    assert_eq!(subject.router.counters().verified - before, 2);
+    assert!(subject.knows(locator(&key(2))));
 }
 
 #[test]
