@@ -9,6 +9,7 @@ from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import access_view, fleet, joining_view
 from meshsec.core.channels.situation import Situation
+from meshsec.core.config.routing_settings import Signatures
 from meshsec.core.explain import doctor, levels_view, network_sentences, views
 from meshsec.core.explain.islands_view import sentences
 from meshsec.core.ike.drift import view as drift_view
@@ -96,8 +97,10 @@ class ViewRequests:
         }
 
     async def _topology(self, _params: Params) -> Mapping[str, Any]:
-        topology = self._sides.routing.topology
-        return views.topology(self._sides.driver.engine, topology.neighbours, topology.edges)
+        routing = self._sides.routing
+        return views.topology(
+            self._sides.driver.engine, routing.topology, signed=routing.signatures is not Signatures.OFF
+        )
 
     async def _clients(self, _params: Params) -> Mapping[str, Any]:
         return access_view.view(self._sides.access, self._sides.names.name_of)

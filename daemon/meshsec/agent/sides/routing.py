@@ -43,7 +43,8 @@ class Routing:
 
     def __init__(self, settings: RoutingSettings, post: Callable[[Event], None]) -> None:
         self._post = post
-        self._signatures = settings.signatures
+        self.signatures = settings.signatures
+        """How unsigned messages of other routers are treated."""
         self._networks: tuple[AttachedNetwork, ...] | None = None
         self._clients: tuple[Network, ...] | None = None
         self._olsrd2: Olsrd2 | None = None
@@ -75,7 +76,7 @@ class Routing:
         if isinstance(self._router, Olsrv2d):
             keys = {address: card.public_key for card in cards for address in originators(card)}
             self._router.others.trust(keys)
-            if self._signatures is not Signatures.OFF:
+            if self.signatures is not Signatures.OFF:
                 self._router.others.believe(keys)
 
     def announce(self, networks: Iterable[AttachedNetwork]) -> None:
