@@ -16,13 +16,19 @@ pub(crate) struct OwnCounters {
 }
 
 impl OwnCounters {
-    /// Records a counter with which a message was signed at `now`, and forgets those from before `now - memory`.
-    pub(crate) fn used(&mut self, now: Time, counter: u64, memory: Duration) {
+    /// Records a counter with which a message was signed at `now`.
+    pub(crate) fn used(&mut self, now: Time, counter: u64) {
         self.newest = Some(counter);
         if self.used.back().is_none_or(|(at, _)| now >= *at + SPACING) {
             self.used.push_back((now, counter));
         }
-        while self.used.len() > 1 && self.used[0].0 + memory + SPACING <= now {
+    }
+
+    /// Forgets the counters from before `now - memory`. After a pause of that length none is left, as at the start: what
+    /// quotes one of them is too old, and a signer that has lost its counter may begin anew.
+    pub(crate) fn forget(&mut self, now: Time, memory: Duration) {
+        let is_old = |used: &(Time, u64)| used.0 + memory + SPACING <= now;
+        while self.used.front().is_some_and(is_old) {
             self.used.pop_front();
         }
     }
@@ -49,7 +55,9 @@ mod tests {
         let mut own = OwnCounters::default();
         assert_eq!(own.floor(), None);
         for n in 0..10_000 {
-            own.used(Duration::from_millis(50 * n), 1000 + n, MEMORY);
+            let now = Duration::from_millis(50 * n);
+            own.used(now, 1000 + n);
+            own.forget(now, MEMORY);
             assert!(own.used.len() <= 32);
         }
         let floor = own.floor().unwrap();
@@ -59,10 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_the_last_counter_is_the_floor() {
+    fn a_pause_ends_the_floor_also_where_the_counter_falls() {
         let mut own = OwnCounters::default();
-        own.used(Time::ZERO, 5, MEMORY);
-        own.used(100 * MEMORY, 6, MEMORY);
-        assert_eq!(own.floor(), Some(6));
+        own.used(Time::ZERO, 5);
+        own.forget(MEMORY, MEMORY);
+        assert_eq!(own.floor(), Some(5));
+        own.forget(MEMORY + SPACING, MEMORY);
+        assert_eq!(own.floor(), None);
+        own.used(100 * MEMORY, 4);
+        assert_eq!(own.floor(), Some(4));
     }
 }

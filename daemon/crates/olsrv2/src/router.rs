@@ -64,8 +64,9 @@ pub struct Router {
     speakers: Speakers,
     failures: Failures,
     verify: Verify,
-    /// Whether own messages are signed, those that wait for it, and the counters that were used.
+    /// Whether own messages are signed, the key that does it, those that wait for it, and the counters that were used.
     signing: bool,
+    own_key: Option<[u8; icv::KEY_LENGTH]>,
     to_sign: VecDeque<ToSign>,
     own_counters: OwnCounters,
     refusals: Refusals,
@@ -95,6 +96,7 @@ impl Router {
             failures: Failures::new(now),
             verify: Claim::verify,
             signing: false,
+            own_key: None,
             to_sign: VecDeque::new(),
             own_counters: OwnCounters::default(),
             refusals: Refusals::default(),
@@ -328,6 +330,8 @@ impl Router {
 
     /// Removes expired tuples before anything else happens at `now`.
     fn advance(&mut self, now: Time) {
+        let memory = 2 * self.config.timing.tc_validity;
+        self.own_counters.forget(now, memory);
         let (instances, mut ctx) = self.parts(now);
         instances
             .iter_mut()

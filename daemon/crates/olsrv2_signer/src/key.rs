@@ -70,7 +70,7 @@ impl Key {
     /// Returns the counter and the signed message for a request, which may be anything.
     ///
     /// # Errors
-    /// See [`Refusal`]. A message that is refused takes no counter.
+    /// See [`Refusal`]. A message that is no message of this router takes no counter.
     pub fn sign(&mut self, now: Time, request: &[u8]) -> Result<(u64, Vec<u8>), Refusal> {
         let request = Request::read(request).ok_or(Refusal::Request)?;
         self.check(request.message)?;

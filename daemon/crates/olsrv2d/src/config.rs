@@ -164,6 +164,12 @@ impl Config {
         }
     }
 
+    /// Returns the socket of the program that signs this router's messages; `None` if they are not to be signed.
+    pub fn wanted_signer(&self) -> Option<&Path> {
+        let wanted = self.signatures != Signatures::Off;
+        self.signer.as_deref().filter(|_| wanted)
+    }
+
     fn parse(text: &str) -> Result<Self, Fault> {
         let raw: RawConfig = daemonkit::config::decode(text)?;
         raw.check()

@@ -17,6 +17,9 @@ use crate::speakers::{Refused, Way};
 /// False signatures of a source that are verified: how many at once, and how many a second from then on. Each costs
 /// about a tenth of a millisecond.
 const FAILURES_OF_SOURCE: (u32, u32) = (16, 4);
+/// The same for a neighbour, whose address may be forged: what it passes on for others must not drown in what is sent in
+/// its name.
+const FAILURES_OF_NEIGHBOUR: (u32, u32) = (256, 128);
 /// The same for all sources that are no neighbours, together.
 const FAILURES_OF_STRANGERS: (u32, u32) = (128, 64);
 /// Originators that are heard signing for the first time: how many at once, and how many a second from then on. Keys cost
@@ -99,7 +102,11 @@ impl Failures {
         if self.sources.len() >= MAX_SOURCES && !self.sources.contains_key(&source) {
             self.sources.pop_first();
         }
-        let (burst, per_second) = FAILURES_OF_SOURCE;
+        let (burst, per_second) = if is_neighbour {
+            FAILURES_OF_NEIGHBOUR
+        } else {
+            FAILURES_OF_SOURCE
+        };
         let bucket = || Bucket::new(now, burst, per_second);
         self.sources.entry(source).or_insert_with(bucket).take(now);
         if !is_neighbour {
@@ -230,11 +237,15 @@ impl Router {
     ) -> bool {
         let message = raw.decode().ok();
         let claim = message.as_ref().map(|message| Claim::read(&message.tlvs));
+        let Some(Ok(Some(claim))) = claim else {
+            return false;
+        };
+        let is_of_other = self.own_key.is_some_and(|own| own != claim.key);
+        self.counters.forged += u64::from(is_of_other);
         let newest = self.own_counters.newest();
-        if let (Some(Ok(Some(claim))), Some(newest)) = (claim, newest) {
-            if claim.counter <= newest {
-                return false;
-            }
+        let is_echo = newest.is_some_and(|newest| claim.counter <= newest);
+        if is_of_other || is_echo || self.own_key.is_none() {
+            return false;
         }
         let author = self.judge(now, origin, Way::Flooded, raw, message.as_ref());
         author.is_some_and(|author| author.proof().is_some())

@@ -5,7 +5,9 @@
 
 use alloc::vec::Vec;
 
+use icv::Claim;
 use nhdp::{Family, InterfaceId, Time};
+use rfc5444::Message;
 
 use super::Router;
 
@@ -28,6 +30,7 @@ impl Router {
     /// Sets whether this router's messages are signed before they are sent.
     pub fn set_signing(&mut self, signing: bool) {
         self.signing = signing;
+        self.own_key = None;
         if !signing {
             self.to_sign.clear();
         }
@@ -42,8 +45,9 @@ impl Router {
 
     /// Sends a message that was signed with `counter`; `signed` is the message with its signature.
     pub fn handle_signed(&mut self, now: Time, request: &ToSign, signed: &[u8], counter: u64) {
-        let memory = 2 * self.config.timing.tc_validity;
-        self.own_counters.used(now, counter, memory);
+        self.own_counters.used(now, counter);
+        let key = || Claim::read(&Message::decode(signed).ok()?.tlvs).ok()?;
+        self.own_key = self.own_key.or_else(|| Some(key()?.key));
         for id in &request.interfaces {
             self.push(*id, request.family, signed.to_vec(), now, now);
         }

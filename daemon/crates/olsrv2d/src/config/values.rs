@@ -129,7 +129,7 @@ pub(super) fn telnet(raw: Option<&Spanned<String>>) -> Result<Option<SocketAddr>
     }
 }
 
-/// Returns the path of a UNIX socket; `None` if it is switched off.
+/// Returns how messages without a valid signature are treated.
 pub(super) fn signatures(raw: Option<&Spanned<String>>) -> Result<Signatures, Fault> {
     let Some(raw) = raw else {
         return Ok(Signatures::Off);
@@ -145,6 +145,7 @@ pub(super) fn signatures(raw: Option<&Spanned<String>>) -> Result<Signatures, Fa
     }
 }
 
+/// Returns the path of a UNIX socket; `None` if it is switched off.
 pub(super) fn path(
     key: &str,
     raw: Option<&Spanned<String>>,

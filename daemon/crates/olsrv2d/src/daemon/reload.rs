@@ -30,10 +30,10 @@ impl Daemon {
         if old.route != self.config.route {
             self.move_routes(now);
         }
-        if (&old.signatures, &old.signer) != (&self.config.signatures, &self.config.signer) {
+        self.reconfigure(now);
+        if old.wanted_signer() != self.config.wanted_signer() {
             self.set_signer(now);
         }
-        self.reconfigure(now);
         if (old.metric, &old.weights) != (self.config.metric, &self.config.weights) {
             self.restart_probation(now);
             self.drain(now);

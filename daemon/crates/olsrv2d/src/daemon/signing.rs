@@ -9,9 +9,8 @@ impl Daemon {
     /// Puts the configured signer in force. While it is away nothing is sent: what is configured to be signed never goes
     /// out unsigned.
     pub(super) fn set_signer(&mut self, now: Time) {
-        let wanted = self.config.signatures != Signatures::Off;
-        let path = self.config.signer.as_deref().filter(|_| wanted);
-        if wanted && path.is_none() {
+        let path = self.config.wanted_signer();
+        if self.config.signatures != Signatures::Off && path.is_none() {
             log::warn!(
                 "signer: off, so others are asked for signatures and get none from this router"
             );
