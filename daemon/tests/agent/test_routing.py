@@ -2,6 +2,7 @@
 
 import asyncio
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ async def _no_routes() -> frozenset[Network]:
     return frozenset()
 
 
-def test_olsrd2_is_told_what_to_announce_and_what_not_to_route(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_olsrd2_is_told_what_to_announce_and_what_not_to_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(olsrd2, "POLL_INTERVAL", 0.02)
     monkeypatch.setattr(olsrd2, "POLL_PAUSE", 0.01)
     monkeypatch.setattr(module, "kernel_destinations", _no_routes)
@@ -28,7 +29,7 @@ def test_olsrd2_is_told_what_to_announce_and_what_not_to_route(monkeypatch: pyte
     async def scenario() -> None:
         async with Telnet(recordings()) as telnet:
             settings = RoutingSettings(("mesh0",), RoutingDaemon.OLSRD2, telnet=Endpoint(port=telnet.port))
-            side = Routing(settings, events.append)
+            side = Routing(settings, tmp_path / "signers.json", events.append)
             side.use([OTHERS])
             side.announce([AttachedNetwork(OWN, distance=3)])
             assert side.unannounced() == (), "the clients are not known yet"

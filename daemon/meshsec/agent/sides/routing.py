@@ -9,6 +9,7 @@ from meshsec.adapters.kernel import netlink
 from meshsec.adapters.routing.mapped import LocalNetwork
 from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
+from meshsec.agent.sides.signers import SignersFile
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings, Signatures
 from meshsec.core.networks.networks import originators
@@ -41,8 +42,10 @@ class _Router(Protocol):
 class Routing:
     """Follow the configured routing daemon."""
 
-    def __init__(self, settings: RoutingSettings, post: Callable[[Event], None]) -> None:
+    def __init__(self, settings: RoutingSettings, signers: Path, post: Callable[[Event], None]) -> None:
+        """Prepare the side. ``signers`` is the file that keeps which peers' routers have been seen to sign."""
         self._post = post
+        self.signers = SignersFile(signers)
         self._signatures = settings.signatures
         self._networks: tuple[AttachedNetwork, ...] | None = None
         self._clients: tuple[Network, ...] | None = None
@@ -55,6 +58,14 @@ class Routing:
             self._router = Olsrv2d(Path(settings.socket))
         self.down_reason = "not reached yet"
         """Why the routing daemon does not answer; empty while it does."""
+
+    async def load(self) -> None:
+        """Take over who was seen to sign before meshsecd's start; forget it where signatures are off."""
+        if self._signatures is Signatures.OFF:
+            self.signers.forget()
+        elif isinstance(self._router, Olsrv2d):
+            self._router.others.remember(await self.signers.load())
+            self._router.others.on_signers = self.signers.keep
 
     @property
     def pid(self) -> int:
