@@ -22,18 +22,16 @@ class SignersFile:
     def __init__(self, path: Path) -> None:
         """Prepare the file ``path``, which need not exist."""
         self._file = WrittenFile(path, "who signs routing messages")
-        self._written: Mapping[Address, bytes] = {}
         self._wanted: Mapping[Address, bytes] = {}
         self._changed = asyncio.Event()
 
     async def load(self) -> Mapping[Address, bytes]:
         """Return what was kept before meshsecd's start; nothing, after a warning, if the file cannot be used."""
-        path = self._file.path
         try:
-            self._written = self._wanted = await asyncio.to_thread(signer_store.load, path)
+            return await asyncio.to_thread(signer_store.load, self._file.path)
         except signer_store.SignerStoreError as error:
             _log.warning("%s: it is learnt again which peers sign their routing messages", error)
-        return self._written
+            return {}
 
     def forget(self) -> None:
         """Remove the file, if there is one."""
@@ -53,11 +51,6 @@ class SignersFile:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            wanted = self._wanted
-            if wanted == self._written:
-                continue
-            if await self._file.write(signer_store.text(wanted)):
-                self._written = wanted
-            else:
+            if not await self._file.write(signer_store.text(self._wanted)):
                 await asyncio.sleep(AGAIN)
                 self._changed.set()
