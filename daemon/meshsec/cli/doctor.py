@@ -4,6 +4,7 @@ import asyncio
 import pwd
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,12 +15,14 @@ from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.config_file import ConfigError
 from meshsec.adapters.files.key_store import KeyStoreError
 from meshsec.adapters.kernel import firewalls, netlink, udp_sockets
+from meshsec.adapters.routing import signer_state
 from meshsec.cli import dated, names_check, router_file
 from meshsec.cli.app import DEGRADED, FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json
+from meshsec.core.config.routing_settings import Signatures
 from meshsec.core.explain import doctor as judge
-from meshsec.core.explain import firewall_doctor, neighbours_doctor
+from meshsec.core.explain import firewall_doctor, neighbours_doctor, signing
 from meshsec.core.explain.findings import Check, Level
 from meshsec.core.ike import udp_ports
 from meshsec.core.trust import identity
@@ -63,7 +66,19 @@ def _examined(app: App) -> Mapping[str, Any]:
 
 def _always(app: App) -> list[Check]:
     """Return the checks that meshsecd does not make, and that need none."""
-    return [dated.check(app), *_time(app), *names_check.checks(app)]
+    return [dated.check(app), *_time(app), *names_check.checks(app), *_signer(app)]
+
+
+def _signer(app: App) -> list[Check]:
+    """Asked here, because meshsecd follows the change stream alone. The check of the router says if it is away."""
+    try:
+        routing = app.settings.routing
+        if routing.signatures is Signatures.OFF:
+            return []
+        state = signer_state.ask(Path(routing.socket))
+    except (ConfigError, signer_state.SignerStateError):
+        return []
+    return [signing.signer(state.signer, state.verified)]
 
 
 def _time(app: App) -> list[Check]:

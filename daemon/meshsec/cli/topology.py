@@ -1,6 +1,6 @@
 """``meshsec topology``: the mesh as the routing daemon knows it, with the names of nodes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_network
 from typing import Any
 
@@ -13,6 +13,8 @@ from meshsec.cli.views import STRANGER, asked
 _NEIGHBOURS = ("NEIGHBOUR", "LINK", "METRIC IN", "METRIC OUT", "OUR MPR", "WE ARE ITS MPR")
 _ROUTES = ("TO", "IP", "HOPS", "VIA", "METRIC")
 """What fits 80 columns, except for addresses of strangers."""
+_SIGNED = {"signs": "SIGNS", "confirmed": "CONFIRMED"}
+"""Columns of what is known only where signatures are looked at, by the keys of the view."""
 
 
 @click.command
@@ -23,7 +25,7 @@ def topology(app: App, verbose: bool, as_json: bool) -> None:
     """Show neighbours, routes and links.
 
     They are shown as the routing daemon knows them. This node and its peers have their names, other nodes their
-    addresses.
+    addresses. Where [routing] signatures is not off, they say who signs, and which links both ends have signed.
     """
     view = asked(app, "topology")
     if as_json:
@@ -31,20 +33,35 @@ def topology(app: App, verbose: bool, as_json: bool) -> None:
         return
     names: Mapping[str, str] = {} if verbose else view["names"]
     click.secho("Neighbours", bold=True)
-    print_table(_NEIGHBOURS, _neighbours(view, names), breakable=_NEIGHBOURS[:1])
+    _print(_NEIGHBOURS, _neighbours(view, names), view["neighbours"], breakable=_NEIGHBOURS[:1])
     click.secho("\nRoutes", bold=True)
     if verbose:
-        print_table(("DESTINATION", "PEER", "HOPS", "NEXT HOP", "INTERFACE", "METRIC"), _routes(view))
+        columns = ("DESTINATION", "PEER", "HOPS", "NEXT HOP", "INTERFACE", "METRIC")
+        _print(columns, _routes(view), view["routes"])
     else:
-        print_table(_ROUTES, _named_routes(view, names), breakable=("TO", "VIA"))
+        _print(_ROUTES, _named_routes(view, names), view["routes"], breakable=("TO", "VIA"))
     click.secho("\nLinks", bold=True)
     links = (
         (names.get(edge["source"], edge["source"]), names.get(edge["target"], edge["target"]), edge["metric"])
         for edge in view["edges"]
     )
-    print_table(("FROM", "TO", "METRIC"), links, breakable=("FROM", "TO"))
+    _print(("FROM", "TO", "METRIC"), links, view["edges"], breakable=("FROM", "TO"))
     if view["routes_truncated"]:
         click.echo("There are more routes than are kept.")
+
+
+def _print(
+    columns: tuple[str, ...],
+    rows: Iterable[tuple[object, ...]],
+    entries: Sequence[Mapping[str, Any]],
+    breakable: Collection[str] = (),
+) -> None:
+    """Print a table; ``entries`` are what its rows show. Where signatures are looked at, it has one column more."""
+    for key, column in _SIGNED.items():
+        if any(key in entry for entry in entries):
+            columns = (*columns, column)
+            rows = [(*row, "yes" if entry[key] else None) for row, entry in zip(rows, entries, strict=True)]
+    print_table(columns, rows, breakable)
 
 
 def _neighbours(view: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[object, ...]]:

@@ -90,7 +90,8 @@ export interface Service {
 
 export interface Graph {
   nodes: Record<string, NodeKind>;
-  edges: Record<string, { kind: EdgeKind; metric?: number }>;
+  /** `confirmed`: both ends have signed it; absent where signatures are not looked at. */
+  edges: Record<string, { kind: EdgeKind; metric?: number; confirmed?: boolean }>;
   routes: Record<string, string[]>;
 }
 

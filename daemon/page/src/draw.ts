@@ -1,6 +1,6 @@
 /** Draws the mesh on a canvas. Kinds of edges differ by their dashes too, for people who do not see the colours. */
 
-import type { EdgeKind, NodeKind } from "./document";
+import type { EdgeKind, Graph, NodeKind } from "./document";
 import type { Layout, Place } from "./layout";
 
 export interface View {
@@ -9,7 +9,18 @@ export interface View {
   k: number;
 }
 
-export const DASHES: Record<EdgeKind, number[]> = { protected: [], plain: [6, 4], stranger: [1.5, 4] };
+interface Style {
+  kind: EdgeKind;
+  isClaimed: boolean;
+}
+
+const DASHES: Record<EdgeKind, number[]> = { protected: [], plain: [6, 4], stranger: [1.5, 4] };
+/** An edge that not both ends have signed, where signatures are looked at. */
+const CLAIMED = [9, 3, 2, 3];
+/** How edges are drawn, the most important last. */
+export const STYLES: Style[] = (["stranger", "plain", "protected"] as const).flatMap((kind) =>
+  [true, false].map((isClaimed) => ({ kind, isClaimed })),
+);
 const RADII: Record<NodeKind, number> = { self: 8, peer: 6, stranger: 4 };
 /** Nodes up to which each has its name written beside it at any size. */
 const FEW = 60;
@@ -30,20 +41,28 @@ export function draw(canvas: HTMLCanvasElement, layout: Layout, view: View, rout
   context.translate(view.x + width / 2, view.y + height / 2);
   context.scale(view.k, view.k);
   const colour = colours(canvas);
-  for (const kind of ["stranger", "plain", "protected"] as const) drawLines(context, layout, kind, colour(kind), view.k);
+  for (const style of STYLES) drawLines(context, layout, style, colour(style.kind), view.k);
   drawRoute(context, layout, route, colour("route"), view.k);
   for (const place of layout.places.values()) drawNode(context, place, colour(place.kind === "stranger" ? "stranger" : "node"));
   if (layout.places.size <= FEW || view.k > 1.5) drawNames(context, layout, colour("text"), view.k);
 }
 
-function drawLines(context: CanvasRenderingContext2D, layout: Layout, kind: EdgeKind, colour: string, scale: number): void {
+export function has(style: Style, edge: Graph["edges"][string]): boolean {
+  return edge.kind === style.kind && (edge.confirmed === false) === style.isClaimed;
+}
+
+export function dashes({ kind, isClaimed }: Style): number[] {
+  return isClaimed ? CLAIMED : DASHES[kind];
+}
+
+function drawLines(context: CanvasRenderingContext2D, layout: Layout, style: Style, colour: string, scale: number): void {
   context.beginPath();
   for (const line of layout.lines) {
-    if (line.kind !== kind) continue;
+    if (!has(style, line)) continue;
     context.moveTo(line.source.x, line.source.y);
     context.lineTo(line.target.x, line.target.y);
   }
-  stroke(context, colour, (layout.places.size > MANY ? 0.5 : 1.6) / scale, DASHES[kind].map((dash) => dash / scale));
+  stroke(context, colour, (layout.places.size > MANY ? 0.5 : 1.6) / scale, dashes(style).map((dash) => dash / scale));
 }
 
 function drawRoute(context: CanvasRenderingContext2D, layout: Layout, route: string[], colour: string, scale: number): void {

@@ -16,6 +16,7 @@ export interface Line {
   source: Place;
   target: Place;
   kind: EdgeKind;
+  confirmed?: boolean;
 }
 
 /** The distance of two rings; a node's ring is the number of its hops. */
@@ -49,7 +50,7 @@ export class Layout {
     this.places = new Map(kept.map((place) => [place.key, place]));
     this.lines = Object.entries(graph.edges).flatMap(([pair, edge]) => {
       const [source, target] = pair.split(" ").map((key) => this.places.get(key));
-      return source && target ? [{ source, target, kind: edge.kind }] : [];
+      return source && target ? [{ ...edge, source, target }] : [];
     });
     this.simulation.nodes(kept);
     this.links.links(this.lines);

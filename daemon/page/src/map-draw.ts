@@ -1,7 +1,7 @@
 /** Draws the map: images or a grid, edges, nodes, a scale and north, which is always up. */
 
-import type { EdgeKind, Graph } from "./document";
-import { DASHES, colours } from "./draw";
+import type { Graph } from "./document";
+import { STYLES, colours, dashes, has } from "./draw";
 import { type Place, length, metresAt, projected, rounded } from "./places";
 import type { Tiles } from "./tiles";
 
@@ -116,13 +116,13 @@ function drawGrid(frame: Frame, metres: number): void {
 }
 
 function drawEdges(frame: Frame, graph: Graph, places: Map<string, Place>): void {
-  for (const kind of ["stranger", "plain", "protected"] as EdgeKind[]) {
+  for (const style of STYLES) {
     frame.context.beginPath();
     for (const [pair, edge] of Object.entries(graph.edges)) {
       const [source, target] = pair.split(" ").map((key) => places.get(key));
-      if (edge.kind === kind && source && target) line(frame.context, point(frame, source), point(frame, target));
+      if (has(style, edge) && source && target) line(frame.context, point(frame, source), point(frame, target));
     }
-    stroke(frame, kind, 2, DASHES[kind]);
+    stroke(frame, style.kind, 2, dashes(style));
   }
 }
 

@@ -56,6 +56,7 @@ export function Mesh({ graph, own, chosen, choose }: Props) {
         <li class="protected">protected</li>
         <li class="plain">not protected</li>
         <li class="stranger">stranger</li>
+        {claimed(graph) > 0 && <li class="claimed">not signed by both ends</li>}
       </ul>
       <p id="route" aria-live="polite">
         {chosen && (way ? `Route: ${route.join(" → ")}` : `There is no route to ${chosen}.`)}
@@ -69,8 +70,13 @@ function summary(graph: Graph): string {
   const nodes = Object.keys(graph.nodes).length;
   return (
     `${nodes} nodes; ${count("protected")} edges protected, ${count("plain")} not protected, ` +
-    `${count("stranger")} of strangers`
+    `${count("stranger")} of strangers` +
+    (claimed(graph) ? `; ${claimed(graph)} not signed by both ends` : "")
   );
+}
+
+function claimed(graph: Graph): number {
+  return Object.values(graph.edges).filter((edge) => edge.confirmed === false).length;
 }
 
 /** The canvas, its layout and what the reader chooses in it. */

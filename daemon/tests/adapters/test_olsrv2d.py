@@ -221,6 +221,8 @@ def test_the_topology_follows_the_changes(path: Path) -> None:
                 (ip_address("fd00::b"), True, False)
             ]
             assert (len(before.nodes), len(before.edges)) == (1, 1)
+            assert not before.signs(ip_address("fd00::b"))
+            assert not before.edges[0].confirmed
             daemon.say(
                 change("neighbour", "del", **NEIGHBOUR),
                 change("node", "set", originator="fd00::c", ansn=1),
@@ -236,6 +238,41 @@ def test_the_topology_follows_the_changes(path: Path) -> None:
             assert after.nodes == (ip_address("fd00::b"), ip_address("fd00::c"))
             assert after.edges == ()
             assert after.warnings == ("duplicate_originator",)
+
+    run(scenario)
+
+
+def test_who_signs_and_what_is_confirmed_follow_the_changes(path: Path) -> None:
+    async def scenario() -> None:
+        async with Daemon(path, HELLO, SNAPSHOT) as daemon:
+            listener = Listener(path)
+            await listener.next()
+            near, far, gone = map(ip_address, ("fd00::b", "fd00::c", "fd00::d"))
+            daemon.say(
+                change("neighbour", "set", **{**NEIGHBOUR, "signs": True}),
+                change("node", "set", originator=str(far), ansn=1, signs=True),
+                change("node", "set", originator=str(gone), ansn=1, signs=True),
+                change("node", "del", originator=str(gone), ansn=1, signs=True),
+                change("edge", "set", **{"from": str(far), "to": str(near), "metric": 1, "confirmed": True}),
+                change("route", "set", **{**ROUTE, "destination": str(FAR), "confirmed": True}),
+            )
+            found = await listener.next()
+            assert isinstance(found, RouteSet)
+            assert found.route.confirmed
+            known = listener.client.topology
+            assert (known.signs(near), known.signs(far), known.signs(gone)) == (True, True, False)
+            assert {one.source: known.is_confirmed(one) for one in known.edges} == {near: True, far: True}
+            daemon.say(
+                change("node", "set", originator=str(far), ansn=2, signs=False),
+                change("neighbour", "set", **{**NEIGHBOUR, "signs": False}),
+                change("route", "set", **{**ROUTE, "destination": str(FAR), "confirmed": False}),
+            )
+            found = await listener.next()
+            assert isinstance(found, RouteSet)
+            assert not found.route.confirmed
+            known = listener.client.topology
+            assert not any(map(known.signs, (near, far, gone)))
+            assert {one.source: known.is_confirmed(one) for one in known.edges} == {near: False, far: True}
 
     run(scenario)
 

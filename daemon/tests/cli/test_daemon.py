@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ from meshsec.core.explain.scheduling_view import Known
 from meshsec.core.ike import drift
 from meshsec.core.ike.drift import Difference, Note, Report, Where
 from meshsec.core.networks.networks import DEFAULTS
-from meshsec.core.values.model import Neighbour
+from meshsec.core.values.model import Edge, Neighbour
 from meshsec.core.values.networks import Announcement, TunnelRoute
+from meshsec.core.values.topology import Topology
 
 Meshsec = Callable[..., Result]
 NETWORK = ip_network("10.1.0.0/16")
@@ -51,6 +53,8 @@ class Daemon:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.level = Level.OK
         self.drift = Report()
+        self.topology = Topology(neighbours=(Neighbour(route(2).next_hop, symmetric=True, signs=True),))
+        self.signed = False
         self.driver = Driver()
         self.driver.engine.known.networks.configure((), {NETWORK: ("n2",)})
         self.driver.ready(2, 3)
@@ -69,7 +73,7 @@ class Daemon:
             case "gateway":
                 return views.gateway(engine, {"uplink": None, "offers": [], "problems": []}, "")
             case "topology":
-                return views.topology(engine, [Neighbour(route(2).next_hop, symmetric=True)], [])
+                return views.topology(engine, self.topology, signed=self.signed)
             case "plan":
                 return views.plan(engine, now)
             case "explain" if "network" in params:
@@ -232,6 +236,20 @@ def test_topology_prints_neighbours_routes_and_links(meshsec: Meshsec, daemon: D
     assert ["TO", "IP", "HOPS", "VIA", "METRIC"] in lines
     assert ["n2", "6", "2", "(stranger)"] in [line[:4] for line in lines]
     assert ["fe80::1", "symmetric"] in [line[:2] for line in lines], "a neighbour without a card here"
+    assert "SIGNS" not in text
+    assert "CONFIRMED" not in text
+
+
+def test_topology_says_what_is_signed_where_signatures_are_looked_at(meshsec: Meshsec, daemon: Daemon) -> None:
+    known, own, far = daemon.topology.neighbours[0].originator, card(1).address, card(3).address
+    edges = (Edge(known, far, 1, confirmed=True), Edge(far, own, 1))
+    daemon.topology, daemon.signed = replace(daemon.topology, edges=edges), True
+    view = validated(meshsec("topology", "--json"), "meshsec-topology-1")
+    assert [one["confirmed"] for one in view["edges"]] == [True, False]
+    lines = [line.split() for line in meshsec("topology").stdout.splitlines()]
+    assert [line[-1] for line in lines if line[:2] == ["fe80::1", "symmetric"]] == ["yes"]
+    assert ["FROM", "TO", "METRIC", "CONFIRMED"] in lines
+    assert [line[-1] for line in lines[-2:]] == ["yes", "-"]
 
 
 def test_plan_prints_each_action_with_its_reason(meshsec: Meshsec, daemon: Daemon) -> None:

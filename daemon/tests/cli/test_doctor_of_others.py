@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -70,3 +71,33 @@ def test_an_interface_that_networkmanager_has_comes_with_the_commands_that_take_
     assert "NetworkManager manages it" in check["found"]
     file = "/etc/NetworkManager/conf.d/meshsec-mesh0.conf"
     assert f"printf '[keyfile]\\nunmanaged-devices+=interface-name:mesh0\\n' >{file}" in check["mend"]
+
+
+def test_a_signer_that_is_away_is_named_where_signatures_are_looked_at(
+    meshsec: Meshsec, neighbours: dict[str, str], tmp_path: Path
+) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    plain = config.read_text()
+    signed = plain.replace("[routing]", f"[routing]\nsocket = '{tmp_path}/changes.sock'\nsignatures = 'prefer'")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        config.write_text(signed)
+        assert found(meshsec, "routing signatures") == [], "olsrv2d does not answer: another check says so"
+        listener.bind(str(tmp_path / "query.sock"))
+        listener.listen()
+        answers = ['{"signatures":"prefer","signer":"away","verified":3}', "Error, unknown command 'signatures'"]
+        thread = threading.Thread(target=answer_each, args=(listener, answers))
+        thread.start()
+        (check,) = found(meshsec, "routing signatures")
+        assert (check["level"], "olsrv2-signer is away" in check["found"]) == ("fail", True)
+        assert found(meshsec, "routing signatures") == [], "an older olsrv2d"
+        thread.join(60)
+        config.write_text(plain)
+        assert found(meshsec, "routing signatures") == [], "nobody asks"
+
+
+def answer_each(listener: socket.socket, answers: list[str]) -> None:
+    for answer in answers:
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.recv(100) == b"/signatures\n"
+            connection.sendall(answer.encode() + b"\n")

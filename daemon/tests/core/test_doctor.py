@@ -114,6 +114,9 @@ FORGED = tuple(Source("mesh-m", f"fe80::{n}", 9 - n) for n in range(1, 6))
         (Refusal("malformed", 1, FORGED[:1]), "1 packets or messages were no RFC 5444", "garbage"),
         (Refusal("spoofed", 2, FORGED[:1]), "2 messages claimed an address of this node", "meshsec key show"),
         (Refusal("disbelieved", 151, FORGED[:1]), "151 messages said what only another router may say", "forges"),
+        (Refusal("forged", 1, FORGED[:1]), "1 messages had a false signature", "`meshsec topology`"),
+        (Refusal("replayed", 2, FORGED[:1]), "2 signed messages were repeated", "two nodes have one key"),
+        (Refusal("not_signed", 4, FORGED[:1]), "4 messages were not signed and were ignored", 'set "prefer"'),
     ],
 )
 def test_refusals_of_the_router_are_reported_with_their_senders(refusal: Refusal, found: str, meaning: str) -> None:

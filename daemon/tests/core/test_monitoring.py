@@ -51,7 +51,7 @@ STATUS = {
 COUNTERS = {
     "rules": {"unprotected_out": 5},
     "guard": {"outside": 6},
-    "router": {"tcs_sent": 7, "routes_failed": 1},
+    "router": {"tcs_sent": 7, "routes_failed": 1, "verified": 4, "forged": 3, "not_signed": 2, "replayed": 1},
     "overlay": {"carried": {"sent": 8}, "dropped": {"replay": 9}},
 }
 TOPOLOGY = {"neighbours": [{"symmetric": True}, {"symmetric": False}], "routes": [{}, {}, {}]}
@@ -110,6 +110,10 @@ def samples() -> dict[tuple[str, Labels], float]:
         ("meshsec_guard_packets_total", {"rule": "outside"}, 6),
         ("olsrv2d_tcs_sent_total", {}, 7),
         ("olsrv2d_routes_failed", {}, 1),
+        ("olsrv2d_verified_total", {}, 4),
+        ("olsrv2d_forged_total", {}, 3),
+        ("olsrv2d_not_signed_total", {}, 2),
+        ("olsrv2d_replayed_total", {}, 1),
         ("overlayd_packets_total", {"way": "sent"}, 8),
         ("overlayd_dropped_total", {"cause": "replay"}, 9),
         ("meshsec_neighbours", {}, 1),

@@ -65,6 +65,21 @@ def test_a_neighbour_that_does_not_hear_this_node_is_no_edge(answers: dict[str, 
     assert graph(answers["status"], answers["topology"])["edges"] == {}
 
 
+def test_an_edge_is_confirmed_when_both_ends_have_signed_it(answers: dict[str, Any]) -> None:
+    other = stranger(answers)
+    assert not any("confirmed" in one for one in graph(answers["status"], answers["topology"])["edges"].values())
+    near = {one["originator"] for one in answers["topology"]["neighbours"]}
+    for one in answers["topology"]["neighbours"]:
+        one["signs"] = True
+    for one in answers["topology"]["edges"]:
+        one["confirmed"] = {other, one["source"], one["target"]} <= {other, *near}
+    confirmed = {pair: one["confirmed"] for pair, one in graph(answers["status"], answers["topology"])["edges"].items()}
+    assert confirmed == {"a b": True, f"b {other}": True, f"d {other}": False}
+    for one in answers["topology"]["neighbours"]:
+        one["signs"] = False
+    assert not graph(answers["status"], answers["topology"])["edges"]["a b"]["confirmed"]
+
+
 def answers_edge(answers: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "protected", "metric": answers["topology"]["neighbours"][0]["metric_out"]}
 

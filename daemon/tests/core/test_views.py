@@ -39,10 +39,13 @@ from meshsec.core.explain import views
 from meshsec.core.values.bypass import Bypass
 from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Edge, EspBackend, Neighbour, Observed, Peer, Perimeter, UnknownNodes
+from meshsec.core.values.topology import Topology
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "reference" / "schema"
-NEIGHBOURS = (Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False))
-EDGES = (Edge(card(2).locator, card(4).locator, 256),)
+TOPOLOGY = Topology(
+    neighbours=(Neighbour(card(2).locator, True, 256, 512, True, False), Neighbour(card(4).locator, False)),
+    edges=(Edge(card(2).locator, card(4).locator, 256),),
+)
 
 
 @cache
@@ -61,7 +64,7 @@ def checked(name: str, view: dict[str, Any]) -> dict[str, Any]:
 
 def all_views(made: Driver) -> None:
     checked("status", views.status(made.engine, made.now, ["peers/x.card: position 7"]))
-    checked("topology", views.topology(made.engine, NEIGHBOURS, EDGES))
+    checked("topology", views.topology(made.engine, TOPOLOGY, signed=True))
     checked("plan", views.plan(made.engine, made.now))
     checked("mode", views.mode(made.engine))
     for channel in made.engine.known.channels():
@@ -234,13 +237,36 @@ def test_the_views_say_that_this_nodes_ike_daemon_has_no_signatures(theirs: bool
 def test_topology_marks_the_routes_to_peers() -> None:
     made = driver(HIGHER)
     made.tell(RouteSet(route(HIGHER)), RouteSet(stranger(1)))
-    view = checked("topology", views.topology(made.engine, NEIGHBOURS, EDGES))
+    view = checked("topology", views.topology(made.engine, TOPOLOGY, signed=False))
     assert {entry["destination"]: entry["peer"] for entry in view["routes"]} == {
         "fd00::5/128": "n5",
         str(stranger(1).destination): None,
     }
     assert [entry["symmetric"] for entry in view["neighbours"]] == [True, False]
     assert view["edges"] == [{"source": "fd00::2", "target": "fd00::4", "metric": 256}]
+    assert not any("confirmed" in entry for entry in view["routes"]), "nobody looks at signatures"
+    assert not any("signs" in entry for entry in view["neighbours"])
+
+
+def test_topology_says_who_signs_and_what_both_ends_have_signed() -> None:
+    own, first, second, mute = (card(number).locator for number in (1, 2, 4, 6))
+    known = Topology(
+        originators=(own,),
+        neighbours=(Neighbour(first, True, signs=True), Neighbour(second, False, signs=True), Neighbour(mute, True)),
+        edges=(
+            Edge(first, second, 1, confirmed=True),
+            Edge(second, first, 1),
+            Edge(first, own, 1),
+            Edge(second, own, 1),
+            Edge(mute, own, 1),
+        ),
+    )
+    made = driver(HIGHER)
+    made.tell(RouteSet(replace(route(HIGHER), confirmed=True)), RouteSet(stranger(1)))
+    view = checked("topology", views.topology(made.engine, known, signed=True))
+    assert [one["signs"] for one in view["neighbours"]] == [True, True, False]
+    assert [one["confirmed"] for one in view["edges"]] == [True, False, True, False, False]
+    assert [one["confirmed"] for one in view["routes"]] == [True, False]
 
 
 def test_the_plan_names_each_action_with_peer_and_reason() -> None:

@@ -126,3 +126,16 @@ def test_a_node_has_both_its_addresses() -> None:
     assert nodes["a"]["local_addresses"] == [node["address"], node["ipv4"]]
     (stranger,) = [one for one in nodes.values() if one["properties"]["kind"] == "stranger"]
     assert stranger["local_addresses"] == [stranger["id"]]
+
+
+def test_a_link_says_whether_both_ends_have_signed_it_where_signatures_are_looked_at() -> None:
+    answers = json.loads(RECORDED.read_text())
+    topology = answers["topology"]
+    plain = netjson.network_graph(answers, "0.1.0")["links"]
+    assert not any("confirmed" in one["properties"] for one in plain)
+    topology["neighbours"] = [{**one, "signs": True} for one in topology["neighbours"]]
+    topology["edges"] = [{**one, "confirmed": False} for one in topology["edges"]]
+    links = netjson.network_graph(answers, "0.1.0")["links"]
+    confirmed = [one["properties"]["confirmed"] for one in links]
+    assert confirmed.count(True) == 1, "the link to the neighbour that signs"
+    assert len(confirmed) == len(plain) > 1

@@ -61,6 +61,7 @@ class _Route(msgspec.Struct):
     originator: str | None = None
     next_originator: str | None = None
     last_originator: str | None = None
+    confirmed: bool = False
     installed: bool = True
 
 
@@ -83,6 +84,7 @@ class _Edge(msgspec.Struct):
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")
     metric: int = 0
+    confirmed: bool = False
 
 
 class _Hello(msgspec.Struct, tag="hello"):
@@ -165,6 +167,7 @@ class Olsrv2d:
         self._originators: tuple[Address, ...] = ()
         self._neighbours: dict[str, Neighbour] = {}
         self._nodes: dict[str, Address] = {}
+        self._signing: set[Address] = set()
         self._edges: dict[tuple[str, str], Edge] = {}
         self._warnings: dict[str, None] = {}
 
@@ -181,6 +184,7 @@ class Olsrv2d:
             originators=self._originators,
             neighbours=tuple(self._neighbours.values()),
             nodes=tuple(self._nodes.values()),
+            signing=frozenset(self._signing),
             edges=tuple(self._edges.values()),
             warnings=tuple(self._warnings),
         )
@@ -307,19 +311,23 @@ class Olsrv2d:
                 metric_out=neighbour.metric_out,
                 is_mpr=neighbour.our_mpr,
                 selected_us=neighbour.mpr_of_us,
+                signs=neighbour.signs,
             )
 
     def _on_node(self, text: bytes, is_set: bool) -> None:
         node = _node.decode(text)
         if is_set:
             self._put_node(node)
-        else:
-            self._nodes.pop(node.originator, None)
+        elif (gone := self._nodes.pop(node.originator, None)) is not None:
+            self._signing.discard(gone)
 
     def _put_node(self, node: _Node) -> None:
-        self._nodes[node.originator] = ip_address(node.originator)
+        originator = self._nodes[node.originator] = ip_address(node.originator)
         if node.signs:
-            self.others.signs(ip_address(node.originator))
+            self._signing.add(originator)
+            self.others.signs(originator)
+        else:
+            self._signing.discard(originator)
 
     def _on_edge(self, text: bytes, is_set: bool) -> None:
         edge = _edge.decode(text)
@@ -376,11 +384,12 @@ def _to_route(route: _Route, time_us: int | None) -> Route:
         originator=_address(route.originator),
         first_hop=_address(route.next_originator),
         decided_at=time_us / 1e6 if time_us is not None else None,
+        confirmed=route.confirmed,
     )
 
 
 def _to_edge(edge: _Edge) -> Edge:
-    return Edge(source=ip_address(edge.source), target=ip_address(edge.target), metric=edge.metric)
+    return Edge(ip_address(edge.source), ip_address(edge.target), edge.metric, edge.confirmed)
 
 
 def _address(text: str | None) -> Address | None:

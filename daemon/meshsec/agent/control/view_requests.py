@@ -9,6 +9,7 @@ from meshsec.agent.control.params import Method, Params, text
 from meshsec.agent.control.sides import Sides
 from meshsec.agent.sides import access_view, fleet, joining_view
 from meshsec.core.channels.situation import Situation
+from meshsec.core.config.routing_settings import Signatures
 from meshsec.core.explain import doctor, levels_view, network_sentences, views
 from meshsec.core.explain.islands_view import sentences
 from meshsec.core.ike.drift import view as drift_view
@@ -96,8 +97,10 @@ class ViewRequests:
         }
 
     async def _topology(self, _params: Params) -> Mapping[str, Any]:
-        topology = self._sides.routing.topology
-        return views.topology(self._sides.driver.engine, topology.neighbours, topology.edges)
+        routing = self._sides.routing
+        return views.topology(
+            self._sides.driver.engine, routing.topology, signed=routing.signatures is not Signatures.OFF
+        )
 
     async def _clients(self, _params: Params) -> Mapping[str, Any]:
         return access_view.view(self._sides.access, self._sides.names.name_of)
@@ -115,16 +118,22 @@ class ViewRequests:
     async def _explain(self, params: Params) -> Mapping[str, Any]:
         if "network" in params:
             return await self._explain_network(text(params, "network"))
-        return self._explain_peer(text(params, "peer"))
+        return await self._explain_peer(text(params, "peer"))
 
-    def _explain_peer(self, title: str) -> Mapping[str, Any]:
+    async def _explain_peer(self, title: str) -> Mapping[str, Any]:
         try:
             shown = views.explain(self._sides.driver.engine, self._now, title)
         except LookupError as error:
             raise ControlError("unknown_peer", str(error.args[0])) from error
         links = (one for one in self._sides.islands.view(self._now) if one["peer"] == title)
         further = [*self._sides.paths.sentences(title), *(one for link in links for one in sentences(link))]
-        return {**shown, "sentences": [*shown["sentences"], *further]}
+        return {**shown, "sentences": [*shown["sentences"], *await self._signing(title), *further]}
+
+    async def _signing(self, title: str) -> list[str]:
+        channel = self._sides.driver.engine.known.shown_as(title)
+        if channel is None or channel.card is None:
+            return []
+        return await self._sides.routing.sentences(channel.card, channel.route)
 
     async def _explain_network(self, asked: str) -> Mapping[str, Any]:
         known = self._sides.driver.engine.known
@@ -133,7 +142,7 @@ class ViewRequests:
             allowed = "an address, or a network without host bits, such as 10.1.0.0/16"
             raise ControlError("bad_params", f"network: {asked!r} is not allowed; allowed: {allowed}")
         if (peer := network_sentences.whose(known, network)) is not None:
-            return self._explain_peer(peer)
+            return await self._explain_peer(peer)
         protected = network_sentences.containing(known, network)
         if protected is None:
             raise ControlError("unknown_network", _unknown_network(known, asked))

@@ -12,8 +12,9 @@ from meshsec.adapters.routing.olsrv2d import Olsrv2d
 from meshsec.agent.sides.signers import SignersFile
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings, Signatures
+from meshsec.core.explain import signing
 from meshsec.core.networks.networks import originators
-from meshsec.core.values.model import Address, Card, Neighbour, Network
+from meshsec.core.values.model import Address, Card, Neighbour, Network, Route
 from meshsec.core.values.refusals import Refusal
 from meshsec.core.values.topology import Topology
 
@@ -46,7 +47,8 @@ class Routing:
         """Prepare the side. ``signers`` is the file that keeps which peers' routers have been seen to sign."""
         self._post = post
         self.signers = SignersFile(signers)
-        self._signatures = settings.signatures
+        self.signatures = settings.signatures
+        """How unsigned messages of other routers are treated."""
         self._networks: tuple[AttachedNetwork, ...] | None = None
         self._clients: tuple[Network, ...] | None = None
         self._olsrd2: Olsrd2 | None = None
@@ -61,7 +63,7 @@ class Routing:
 
     async def load(self) -> None:
         """Take over who was seen to sign before meshsecd's start; forget it where signatures are off."""
-        if self._signatures is Signatures.OFF:
+        if self.signatures is Signatures.OFF:
             self.signers.forget()
         elif isinstance(self._router, Olsrv2d):
             self._router.others.remember(await self.signers.load())
@@ -86,7 +88,7 @@ class Routing:
         if isinstance(self._router, Olsrv2d):
             keys = {address: card.public_key for card in cards for address in originators(card)}
             self._router.others.trust(keys)
-            if self._signatures is not Signatures.OFF:
+            if self.signatures is not Signatures.OFF:
                 self._router.others.believe(keys)
 
     def announce(self, networks: Iterable[AttachedNetwork]) -> None:
@@ -128,6 +130,13 @@ class Routing:
     async def refusals(self) -> tuple[Refusal, ...]:
         """Return what olsrv2d refused lately; olsrd2 does not report it."""
         return await self._router.refusals() if isinstance(self._router, Olsrv2d) else ()
+
+    async def sentences(self, card: Card, route: Route | None) -> list[str]:
+        """Return what ``explain`` says of signatures on the way to a peer. An outage is reported elsewhere."""
+        if self.down_reason or self.signatures is Signatures.OFF:
+            return []
+        refused = await self.refusals()
+        return [*signing.sentences(self.signatures, self.topology, originators(card), route, refused)]
 
     async def counters(self) -> Mapping[str, int]:
         """Return what olsrv2d has counted since its start, by name; olsrd2 does not report it."""

@@ -24,6 +24,18 @@ _REFUSED = {
         "{count} messages said what only another router may say, and were not believed",
         "somebody forges messages of other routers; no route was moved by them.",
     ),
+    "forged": (
+        "{count} messages had a false signature, or none although their router signs",
+        "somebody forges messages, or a router no longer signs (`meshsec topology`); no route was moved by them.",
+    ),
+    "replayed": (
+        "{count} signed messages were repeated",
+        "somebody repeats recorded messages, or two nodes have one key; no route was moved by them.",
+    ),
+    "not_signed": (
+        "{count} messages were not signed and were ignored",
+        'the senders\' [routing] signatures is "off", or they run olsrd2: set "prefer" there, or here until they sign.',
+    ),
 }
 """What doctor says of each counter, and what that means."""
 

@@ -16,6 +16,7 @@ from meshsec.core.explain.sentences import CLOSED_BY_DOUBT, sentences
 from meshsec.core.networks.networks import originators
 from meshsec.core.policy.capability import LeftOut
 from meshsec.core.values.model import Card, Edge, IkeSa, Neighbour, Route
+from meshsec.core.values.topology import Topology
 
 View = dict[str, Any]
 NO_GATEWAY: View = {"uplink": None, "offers": [], "problems": []}
@@ -57,14 +58,21 @@ def status(
     }
 
 
-def topology(engine: Engine, neighbours: Iterable[Neighbour], edges: Iterable[Edge]) -> View:
-    """Return what the routing daemon knows, and which of it concerns a peer."""
+def topology(engine: Engine, known: Topology, *, signed: bool) -> View:
+    """Return what the routing daemon knows, and which of it concerns a peer.
+
+    ``signed``: signatures are looked at, so that the view says who signs and what is confirmed.
+    """
+
+    def signing(name: str, value: bool) -> View:
+        return {name: value} if signed else {}
+
     return {
         "schema": "meshsec-topology-1",
         "routing_daemon": _daemon(engine.known.router_down),
-        "neighbours": [_neighbour(neighbour) for neighbour in neighbours],
-        "edges": [{"source": str(edge.source), "target": str(edge.target), "metric": edge.metric} for edge in edges],
-        "routes": [_route(engine, route) for route in engine.known.routes],
+        "neighbours": [_neighbour(one) | signing("signs", one.signs) for one in known.neighbours],
+        "edges": [_edge(one) | signing("confirmed", known.is_confirmed(one)) for one in known.edges],
+        "routes": [_route(engine, one) | signing("confirmed", one.confirmed) for one in engine.known.routes],
         "routes_truncated": engine.known.routes.truncated,
         "names": _names(engine),
     }
@@ -267,6 +275,10 @@ def _neighbour(neighbour: Neighbour) -> View:
         "is_mpr": neighbour.is_mpr,
         "selected_us": neighbour.selected_us,
     }
+
+
+def _edge(edge: Edge) -> View:
+    return {"source": str(edge.source), "target": str(edge.target), "metric": edge.metric}
 
 
 def _route(engine: Engine, route: Route) -> View:

@@ -49,5 +49,5 @@ def _link(ends: str, edge: View, known: Mapping[str, View]) -> dict[str, Any]:
         "source": source,
         "target": target,
         "cost": float(edge["metric"] or 0),
-        "properties": {"protection": edge["kind"]},
+        "properties": {"protection": edge["kind"]} | ({"confirmed": edge["confirmed"]} if "confirmed" in edge else {}),
     }

@@ -20,16 +20,20 @@ def graph(status: View, topology: View) -> dict[str, Any]:
 
     A node's key is its name, where it is this node or a peer, else its address. An edge is ``protected`` when this
     node has a protected channel with each end that is a peer, ``stranger`` when one end is a stranger, and else
-    ``plain``: a peer's channel is not protected.
+    ``plain``: a peer's channel is not protected. Where signatures are looked at, it also has whether it is
+    ``confirmed``: both ends have signed it.
     """
     own, names = status["node"]["name"], _names(status)
     known = {peer["name"]: _peer_kind(peer) for peer in status["peers"]} | {own: PROTECTED}
     edges, routes = _edges(own, topology, names), _routes(topology, names)
+    confirmed = _confirmed(own, topology, names)
     keys = [*known, *(key for pair in edges for key in pair), *routes]
     return {
         "nodes": {key: SELF if key == own else PEER if key in known else STRANGER for key in keys},
         "edges": {
-            " ".join(pair): {"kind": _edge_kind(pair, known), "metric": metric} for pair, metric in edges.items()
+            " ".join(pair): {"kind": _edge_kind(pair, known), "metric": metric}
+            | ({} if confirmed is None else {"confirmed": pair in confirmed})
+            for pair, metric in edges.items()
         },
         "routes": routes,
     }
@@ -74,9 +78,25 @@ def _edges(own: str, topology: View, names: Mapping[str, str]) -> dict[tuple[str
 def _note(found: dict[tuple[str, str], int | None], source: str, target: str, metric: int | None) -> None:
     if source == target:
         return
-    pair = (min(source, target), max(source, target))
+    pair = _pair(source, target)
     metrics = [one for one in (found.get(pair), metric) if one is not None]
     found[pair] = min(metrics, default=None)
+
+
+def _confirmed(own: str, topology: View, names: Mapping[str, str]) -> set[tuple[str, str]] | None:
+    """Return the edges that both ends have signed; None where signatures are not looked at."""
+    neighbours = [one for one in topology["neighbours"] if one["symmetric"]]
+    if not any("signs" in one for one in neighbours):
+        return None
+    version = _shown(one["originator"] for one in neighbours)
+    links = [(own, one["originator"]) for one in neighbours if one["signs"]]
+    links += [(one["source"], one["target"]) for one in topology["edges"] if one["confirmed"]]
+    shown = (link for link in links if _is_of(link[1], version))
+    return {_pair(names.get(source, source), names.get(target, target)) for source, target in shown}
+
+
+def _pair(one: str, other: str) -> tuple[str, str]:
+    return min(one, other), max(one, other)
 
 
 def _routes(topology: View, names: Mapping[str, str]) -> dict[str, list[str]]:

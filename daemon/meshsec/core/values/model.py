@@ -127,6 +127,8 @@ class Route:
     """Originator of the neighbour that is the next hop, where the routing daemon says so."""
     decided_at: float | None = None
     """Monotonic time at which the routing daemon decided on it, where it says so."""
+    confirmed: bool = False
+    """Both ends have signed every link of the path. Without meaning where signatures are not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ class Neighbour:
     is_mpr: bool = False
     """We selected it as a routing or flooding MPR."""
     selected_us: bool = False
+    signs: bool = False
+    """Its newest HELLO was signed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,8 @@ class Edge:
     source: Address
     target: Address
     metric: int
+    confirmed: bool = False
+    """Both ends have signed it in TCs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ class Refusal:
     """What olsrv2d refused for one reason in the last one to two minutes."""
 
     counter: str
-    """olsrv2d's counter: ``over_limit``, ``rate_limited``, ``malformed``, ``spoofed`` or ``disbelieved``."""
+    """olsrv2d's counter: ``over_limit``, ``rate_limited``, ``malformed``, ``spoofed``, ``disbelieved``, ``forged``,
+    ``replayed`` or ``not_signed``."""
     count: int
     sources: tuple[Source, ...] = ()
     """Those with most first, at most sixteen."""
