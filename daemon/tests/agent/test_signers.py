@@ -22,6 +22,7 @@ from meshsec.core.config.routing_settings import RoutingSettings, Signatures
 from meshsec.core.values.model import Address, Card
 
 ONE, TWO = card(1, ipv4=False), card(2, ipv4=False)
+ONE_IPV4 = card(1)
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,11 @@ class Node:
 
     def hear_signed(self, *of: Card) -> None:
         """Let olsrv2d say that the routers of these have signed."""
-        self._daemon.say(*(change("node", "set", originator=str(one.address), ansn=1, signs=True) for one in of))
+        self.hear_signed_as(*(one.address for one in of))
+
+    def hear_signed_as(self, *originators: Address) -> None:
+        """Let olsrv2d say that the routers with these originators have signed."""
+        self._daemon.say(*(change("node", "set", originator=str(one), ansn=1, signs=True) for one in originators))
 
     async def until_kept(self, *kept: Card) -> None:
         """Wait until the file has these and no others."""
@@ -106,6 +111,26 @@ def test_a_removed_card_is_forgotten_also_when_it_comes_again(tmp_path: Path) ->
             node.side.trust([ONE, TWO])
             assert ONE.address not in await node.said()
             assert not (await node.said())[ONE.address]
+
+    asyncio.run(scenario())
+
+
+def test_a_router_that_signed_before_its_card_came_signs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        assert ONE_IPV4.ipv4 is not None
+        async with _node(tmp_path, [TWO]) as node:
+            await node.said()
+            node.hear_signed(ONE, TWO)
+            assert (await node.said()) == {TWO.address: True, TWO.locator: False}
+            node.hear_signed_as(ONE_IPV4.ipv4)  # by a key that nobody knows yet
+            async with asyncio.timeout(60):
+                while not node.side.topology.signs(ONE_IPV4.ipv4):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            node.side.trust([ONE_IPV4, TWO])
+            assert not (await node.said())[ONE.address]
+            said = await node.said()
+            assert (said[ONE.address], said[ONE_IPV4.ipv4]) == (True, False)
+            await node.until_kept(ONE, TWO)
 
     asyncio.run(scenario())
 

@@ -49,15 +49,20 @@ class Others:
         """Take over who was seen to sign before meshsecd's start. Call this before the keys are set."""
         self._signers = signers
 
-    def believe(self, keys: Mapping[Address, bytes]) -> None:
-        """Set which Ed25519 public key speaks for which address. A router with another key has signed nothing yet."""
-        if keys != self._keys:
-            self._keys = dict(keys)
-            left = {address: key for address, key in self._signers.items() if keys.get(address) == key}
-            if left != self._signers:
-                self._signers = left
-                self.on_signers(left)
-            self._say(self._believing())
+    def believe(self, keys: Mapping[Address, bytes]) -> bool:
+        """Set which Ed25519 public key speaks for which address, and return whether that is new.
+
+        A router with another key has signed nothing yet.
+        """
+        if keys == self._keys:
+            return False
+        self._keys = dict(keys)
+        left = {address: key for address, key in self._signers.items() if keys.get(address) == key}
+        if left != self._signers:
+            self._signers = left
+            self.on_signers(left)
+        self._say(self._believing())
+        return True
 
     def signs(self, address: Address) -> None:
         """Note that a router signs; nobody speaks unsigned for it any more if a card has its address."""

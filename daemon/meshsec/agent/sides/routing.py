@@ -88,8 +88,18 @@ class Routing:
         if isinstance(self._router, Olsrv2d):
             keys = {address: card.public_key for card in cards for address in originators(card)}
             self._router.others.trust(keys)
-            if self.signatures is not Signatures.OFF:
-                self._router.others.believe(keys)
+            if self.signatures is not Signatures.OFF and self._router.others.believe(keys):
+                self._note_signing(self._router, keys)
+
+    def _note_signing(self, router: Olsrv2d, addresses: Iterable[Address]) -> None:
+        """Note who of these signs already; olsrv2d says it again only when something of the router changes.
+
+        An IPv6 address here is the hash of its key, so it is this key that has signed. IPv4 must be heard again.
+        """
+        topology = router.topology
+        for address in addresses:
+            if address.version == 6 and topology.signs(address):
+                router.others.signs(address)
 
     def announce(self, networks: Iterable[AttachedNetwork]) -> None:
         """Set the networks behind this node that the router announces, beside those of its configuration file."""
