@@ -92,7 +92,11 @@ def test_what_is_yes_or_no_may_be_given_by_extra_vars_which_are_text() -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"monitoring_seconds": "often"}, "monitoring_seconds"), ({"meshsec_ipv4": "127.0.0.1"}, "node.ipv4")],
+    [
+        ({"monitoring_seconds": "often"}, "monitoring_seconds"),
+        ({"meshsec_ipv4": "127.0.0.1"}, "node.ipv4"),
+        ({"meshsec_routing_signatures": "always"}, "value of meshsec_routing_signatures must be one of"),
+    ],
 )
 def test_a_wrong_value_is_refused(wrong: dict[str, object], message: str, tmp_path: Path) -> None:
     done = _judge(tmp_path, "three-pis", "--limit", "hut", "-e", json.dumps(wrong))
@@ -184,6 +188,29 @@ def test_an_rts_threshold_of_the_inventory_is_in_the_configuration(
 def test_without_one_the_table_radio_is_as_it_was(tmp_path: Path) -> None:
     nodes = _written(tmp_path, "three-pis", "hut")
     assert "rts_threshold" not in nodes["hut"]["radio"]
+
+
+@pytest.mark.parametrize(
+    ("given", "written"), [("off", None), (False, None), ("prefer", "prefer"), ("require", "require")]
+)
+def test_how_routing_messages_are_signed_is_in_the_configuration(
+    given: str | bool, written: str | None, tmp_path: Path
+) -> None:
+    """``off`` without quotes is false in YAML."""
+    chosen = json.dumps({"meshsec_routing_signatures": given})
+    (node,) = _written(tmp_path, "three-pis", "hut", extra=["-e", chosen]).values()
+    assert node["routing"].get("signatures") == written
+
+
+def test_signatures_are_refused_where_the_router_is_olsrd2(tmp_path: Path) -> None:
+    olsrd2 = {"olsr_daemon": "olsrd2", "meshsec_links": []}
+    chosen = json.dumps({"meshsec_routing_signatures": "prefer", **olsrd2})
+    done = _judge(tmp_path, "three-pis", "--limit", "hut", "-e", chosen)
+    assert done.returncode != 0
+    said = " ".join(done.stdout.split())
+    assert "meshsec_routing_signatures of hut is prefer, and olsr_daemon is olsrd2" in said, done.stdout
+    assert "set olsr_daemon to olsrv2d" in said
+    _written(tmp_path, "three-pis", "hut", extra=["-e", json.dumps(olsrd2)])
 
 
 def _written(home: Path, inventory: str, *names: str, extra: Sequence[str] = ()) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class Agent:
         self.ike = IkeSide(daemon, keys, outside)
         self.islands = IslandsSide(settings.links, card, engine.known, IslandUses(self.ike.actions, self._spawn))
         self.ports = IkePorts(settings.ike.daemon.traits)
-        self.routing = Routing(settings.routing, self._on_router)
+        self.routing = Routing(settings.routing, Path(settings.paths.signers), self._on_router)
         self.kernel = KernelSide(start.cards, backend, settings.routing.interfaces, self.driver.post, self._notifier)
         self.kernel.ending = start.ended
         self.overlay = OverlaySide(settings.overlay, card.address, self.driver.post)
@@ -238,6 +238,7 @@ class Agent:
                 self.driver.learn(await self.modes.load())
                 self.driver.learn(await self.levels.load())
                 await self.names.load()
+                await self.routing.load()
                 await self.trust.reload()
                 for event in found:  # in one turn with the peers, so that the first rules contain both
                     self.driver.post(event)
@@ -277,6 +278,7 @@ class Agent:
         yield self.gateway_watch.run()
         yield self.overlay.run()
         yield self.routing.run()
+        yield self.routing.signers.run()
         yield self.fleet.run()
         yield self.names.run()
         yield self.port.run()

@@ -22,7 +22,7 @@ async def _no_routes() -> frozenset[Network]:
     return frozenset()
 
 
-def test_olsrd2_is_told_what_to_announce_and_what_not_to_route(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_olsrd2_is_told_what_to_announce_and_what_not_to_route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(olsrd2, "POLL_INTERVAL", 0.02)
     monkeypatch.setattr(olsrd2, "POLL_PAUSE", 0.01)
     monkeypatch.setattr(module, "kernel_destinations", _no_routes)
@@ -31,7 +31,7 @@ def test_olsrd2_is_told_what_to_announce_and_what_not_to_route(monkeypatch: pyte
     async def scenario() -> None:
         async with Telnet(recordings()) as telnet:
             settings = RoutingSettings(("mesh0",), RoutingDaemon.OLSRD2, telnet=Endpoint(port=telnet.port))
-            side = Routing(settings, events.append)
+            side = Routing(settings, tmp_path / "signers.json", events.append)
             side.use([OTHERS])
             side.announce([AttachedNetwork(OWN, distance=3)])
             assert side.unannounced() == (), "the clients are not known yet"
@@ -55,7 +55,8 @@ def test_explain_hears_of_the_signatures_on_the_way_while_they_are_looked_at(tmp
     forged = {"counter": "forged", "count": 5, "seconds_ago": 1, "sources": [], "further_sources": 0}
 
     async def scenario(signatures: Signatures) -> list[str]:
-        side = Routing(RoutingSettings(("mesh0",), socket=str(path), signatures=signatures), events.put_nowait)
+        settings = RoutingSettings(("mesh0",), socket=str(path), signatures=signatures)
+        side = Routing(settings, tmp_path / "signers.json", events.put_nowait)
         assert await side.sentences(card(2), route(2)) == [], "the router was not reached yet"
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
             task = asyncio.create_task(side.run())

@@ -29,9 +29,11 @@ class Others:
         self._say = say
         self._trusted: frozenset[Address] | None = None
         self._keys: Mapping[Address, bytes] | None = None
-        self._signing: set[Address] = set()
-        """Those of the addresses with a key whose router has been seen to sign. They are never forgotten before the key
-        is, so that nobody speaks unsigned for them."""
+        self._signers: Mapping[Address, bytes] = {}
+        """The addresses whose router has been seen to sign, each with its key. One is never forgotten before the key
+        is, so that nobody speaks unsigned for it."""
+        self.on_signers: Callable[[Mapping[Address, bytes]], None] = lambda _: None
+        """Called with all of them after each change."""
         self._due: asyncio.TimerHandle | None = None
         self._avoided: Mapping[Address, float] | None = None
         """The relays to avoid, each until a monotonic time."""
@@ -43,22 +45,36 @@ class Others:
             self._trusted = trusted
             self._say(_trusting(trusted))
 
-    def believe(self, keys: Mapping[Address, bytes]) -> None:
-        """Set which Ed25519 public key speaks for which address."""
-        if keys != self._keys:
-            gone = {address for address in self._signing if keys.get(address) != (self._keys or {}).get(address)}
-            self._keys, self._signing = dict(keys), self._signing - gone
-            self._say(self._believing())
+    def remember(self, signers: Mapping[Address, bytes]) -> None:
+        """Take over who was seen to sign before meshsecd's start. Call this before the keys are set."""
+        self._signers = signers
+
+    def believe(self, keys: Mapping[Address, bytes]) -> bool:
+        """Set which Ed25519 public key speaks for which address, and return whether that is new.
+
+        A router with another key has signed nothing yet.
+        """
+        if keys == self._keys:
+            return False
+        self._keys = dict(keys)
+        left = {address: key for address, key in self._signers.items() if keys.get(address) == key}
+        if left != self._signers:
+            self._signers = left
+            self.on_signers(left)
+        self._say(self._believing())
+        return True
 
     def signs(self, address: Address) -> None:
         """Note that a router signs; nobody speaks unsigned for it any more if a card has its address."""
-        if address in (self._keys or {}) and address not in self._signing:
-            self._signing.add(address)
+        key = (self._keys or {}).get(address)
+        if key is not None and address not in self._signers:
+            self._signers = {**self._signers, address: key}
             if self._due is None:
                 self._due = asyncio.get_running_loop().call_later(SETTLING, self._believe_again)
 
     def _believe_again(self) -> None:
         self._due = None
+        self.on_signers(self._signers)
         self._say(self._believing())
 
     def avoid(self, relays: Mapping[Address, float]) -> None:
@@ -76,7 +92,7 @@ class Others:
         if self._keys is None:
             return
         keys = [
-            {"address": str(address), "key": key.hex(), "signs": address in self._signing}
+            {"address": str(address), "key": key.hex(), "signs": address in self._signers}
             for address, key in self._keys.items()
         ]
         starts = range(0, max(len(keys), 1), KEY_PORTION)

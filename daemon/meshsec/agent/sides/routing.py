@@ -9,6 +9,7 @@ from meshsec.adapters.kernel import netlink
 from meshsec.adapters.routing.mapped import LocalNetwork
 from meshsec.adapters.routing.olsrd2 import Olsrd2
 from meshsec.adapters.routing.olsrv2d import Olsrv2d
+from meshsec.agent.sides.signers import SignersFile
 from meshsec.core.channels.events import Event, RouterDown, RouterEvent
 from meshsec.core.config.routing_settings import AttachedNetwork, Endpoint, RoutingDaemon, RoutingSettings, Signatures
 from meshsec.core.explain import signing
@@ -42,8 +43,10 @@ class _Router(Protocol):
 class Routing:
     """Follow the configured routing daemon."""
 
-    def __init__(self, settings: RoutingSettings, post: Callable[[Event], None]) -> None:
+    def __init__(self, settings: RoutingSettings, signers: Path, post: Callable[[Event], None]) -> None:
+        """Prepare the side. ``signers`` is the file that keeps which peers' routers have been seen to sign."""
         self._post = post
+        self.signers = SignersFile(signers)
         self.signatures = settings.signatures
         """How unsigned messages of other routers are treated."""
         self._networks: tuple[AttachedNetwork, ...] | None = None
@@ -57,6 +60,14 @@ class Routing:
             self._router = Olsrv2d(Path(settings.socket))
         self.down_reason = "not reached yet"
         """Why the routing daemon does not answer; empty while it does."""
+
+    async def load(self) -> None:
+        """Take over who was seen to sign before meshsecd's start; forget it where signatures are off."""
+        if self.signatures is Signatures.OFF:
+            self.signers.forget()
+        elif isinstance(self._router, Olsrv2d):
+            self._router.others.remember(await self.signers.load())
+            self._router.others.on_signers = self.signers.keep
 
     @property
     def pid(self) -> int:
@@ -77,8 +88,18 @@ class Routing:
         if isinstance(self._router, Olsrv2d):
             keys = {address: card.public_key for card in cards for address in originators(card)}
             self._router.others.trust(keys)
-            if self.signatures is not Signatures.OFF:
-                self._router.others.believe(keys)
+            if self.signatures is not Signatures.OFF and self._router.others.believe(keys):
+                self._note_signing(self._router, keys)
+
+    def _note_signing(self, router: Olsrv2d, addresses: Iterable[Address]) -> None:
+        """Note who of these signs already; olsrv2d says it again only when something of the router changes.
+
+        An IPv6 address here is the hash of its key, so it is this key that has signed. IPv4 must be heard again.
+        """
+        topology = router.topology
+        for address in addresses:
+            if address.version == 6 and topology.signs(address):
+                router.others.signs(address)
 
     def announce(self, networks: Iterable[AttachedNetwork]) -> None:
         """Set the networks behind this node that the router announces, beside those of its configuration file."""

@@ -191,6 +191,11 @@ class Paths(Struct, frozen=True):
         return posixpath.join(self.state, "gateway.json")
 
     @property
+    def signers(self) -> str:
+        """Which peers' routers have been seen to sign (ADR 0094)."""
+        return posixpath.join(self.state, "signers.json")
+
+    @property
     def sightings_socket(self) -> str:
         """Where meshsecd learns who is here."""
         return posixpath.join(self.run, "sightings.sock")
