@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 
 from core.path_world import World, node
 from meshsec.core.paths import word
-from meshsec.core.paths.avoidance import FIRST, LONGEST, MARKS, REMEMBERED, TRIAL, TRIES, Avoidance, What, carries_for
+from meshsec.core.paths.avoidance import (
+    FIRST,
+    LONGEST,
+    MARKS,
+    REMEMBERED,
+    REST_MAX,
+    SETTLE,
+    TRIAL,
+    TRIES,
+    Avoidance,
+    What,
+    carries_for,
+)
 from meshsec.core.paths.watch import ASKS, DEAF, GAP, WITNESSES, Counted, Standing, Watch, Way
 
 if TYPE_CHECKING:
@@ -181,6 +193,21 @@ def test_a_black_hole_is_tried_again_after_times_that_grow() -> None:
     assert pauses[-1] == pytest.approx(LONGEST, abs=1)
     black = 1 - len([at for at in world.arrived[A, C] if at > 10]) * 0.1 / (2 * HOUR)
     assert black < 0.02
+
+
+def test_times_stay_bounded_however_often_a_relay_drops_or_a_trial_helps_nothing() -> None:
+    avoidance, now = Avoidance(), 0.0
+    for _ in range(5000):
+        now += LONGEST + 1
+        avoidance.decide(now, {C: Standing(X, silent=True, concluded=True)})
+        avoidance.decide(now + 1, {C: Standing(B, answered_at=now + 1)})
+        assert avoidance.marks[X].until <= now + 1 + LONGEST
+    for _ in range(5000):
+        now += REST_MAX + SETTLE + 1
+        avoidance.decide(now, {D: Standing(Y, silent=True, concluded=True)})
+        avoidance.decide(now + SETTLE, {D: Standing(Y, silent=True)})
+        assert avoidance.is_resting(now + SETTLE, D)
+        assert not avoidance.is_resting(now + SETTLE + REST_MAX, D)
 
 
 def test_a_relay_that_carries_again_is_used_again() -> None:

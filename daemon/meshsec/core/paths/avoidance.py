@@ -35,6 +35,8 @@ TRIES = 3
 """Relays on trial for one peer at a time."""
 REST, REST_MAX = 60.0, 600.0
 """Seconds for which a peer accuses nobody after a trial that helped nothing; doubled each time, up to the second."""
+_DOUBLINGS = 5
+"""Doublings of ``FIRST`` and ``REST`` that reach their bounds."""
 MARKS = 16
 """Relays that are avoided at a time."""
 REMEMBERED, FORGOTTEN = 64, 3600.0
@@ -112,7 +114,7 @@ class Avoidance:
             if not mark.proved and any(_is_helped(relay, standings.get(peer)) for peer in mark.accusers):
                 mark.proved = True
                 mark.times = self._times(now, self._records.get(relay)) + 1
-                mark.until = now + min(FIRST * 2 ** (mark.times - 1), LONGEST)
+                mark.until = now + _doubled(FIRST, mark.times, LONGEST)
                 _remember(self._records, relay, _Record(mark.times, mark.until))
                 yield _decision(What.PROVED, relay, mark)
 
@@ -134,7 +136,7 @@ class Avoidance:
             yield _decision(What.ACQUITTED, relay, self.marks.pop(relay))
         for peer in over & standings.keys():
             times = self._times(now, self._rests.get(peer)) + 1
-            _remember(self._rests, peer, _Record(times, now + min(REST * 2 ** (times - 1), REST_MAX)))
+            _remember(self._rests, peer, _Record(times, now + _doubled(REST, times, REST_MAX)))
         for mark in trials.values():
             mark.accusers -= over
 
@@ -172,6 +174,11 @@ def carries_for(peer: IPv6Address, standings: Mapping[IPv6Address, Standing]) ->
 def _is_helped(relay: Address, standing: Standing | None) -> bool:
     """Return whether a peer answers now that it is reached over another relay."""
     return standing is not None and standing.first_hop != relay and standing.answered_at is not None
+
+
+def _doubled(first: float, times: int, most: float) -> float:
+    """Return the seconds for what has happened so often. Few doublings reach the most, and more would be infinite."""
+    return min(first * 2 ** min(times - 1, _DOUBLINGS), most)
 
 
 def _decision(what: What, relay: Address, mark: Mark) -> Decision:
