@@ -4,6 +4,7 @@ from ipaddress import IPv6Address
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -403,7 +404,8 @@ def test_a_question_is_as_long_as_user_data_and_fits_into_a_datagram(size: int) 
 def test_bytes_of_a_peer_that_are_no_message_are_refused() -> None:
     assert not word.decode(word.answer()).asks
     assert word.decode(word.question(10**6, 0)).unanswered == 255
-    for octets in (b"", b"\x00", word.answer()[:-1], bytes(word.SIZE_MAX + 1), word.answer() + b"\x00"):
+    deep = msgspec.msgpack.encode({"type": "path", "later": 0})[:-1] + b"\x91" * 1100 + b"\xc0"
+    for octets in (b"", b"\x00", word.answer()[:-1], bytes(word.SIZE_MAX + 1), word.answer() + b"\x00", deep):
         with pytest.raises(word.MessageError):
             word.decode(octets)
 

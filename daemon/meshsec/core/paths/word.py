@@ -51,5 +51,5 @@ def decode(octets: bytes) -> Word:
         raise MessageError(f"more than {SIZE_MAX} bytes")
     try:
         return _decoder.decode(octets)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise MessageError(str(error)) from error
