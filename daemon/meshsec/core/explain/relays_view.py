@@ -18,6 +18,7 @@ _FIX = (
 )
 _SAID = {
     What.ON_TRIAL: "{relay}: nothing gets through to {peers} over it; it is avoided while another way is tried",
+    What.LEFT: "{relay}: nothing got through to {peers} over it, who answer by another way: avoided",
     What.PROVED: "{relay} takes part in the routing and drops what is for {peers}, who answer by another way: avoided",
     What.ACQUITTED: "{relay}: no other way leads to {peers} either, so it is used again",
     What.TRIED_AGAIN: "{relay} dropped what is for {peers}; it is used again, and left if it still drops",
@@ -54,7 +55,7 @@ def sentences(known: Relays, peer: IPv6Address) -> Iterator[str]:
 def problems(known: Relays) -> list[str]:
     """Return what ``status`` reports."""
     marks = known.avoidance.marks.items()
-    return [f"the relay {_avoided(known, relay, mark)}" for relay, mark in marks if mark.proved]
+    return [f"the relay {_avoided(known, relay, mark)}" for relay, mark in marks if mark.left]
 
 
 def checks(known: Relays, unheard: str) -> list[Check]:
@@ -77,6 +78,8 @@ def _explain_silence(known: Relays, peer: IPv6Address, standing: Standing) -> st
 
 def _avoided(known: Relays, relay: Address, mark: Mark) -> str:
     why = "nothing gets through over it, and another way is tried"
+    if mark.left:
+        why = "nothing got through over it, and another way carries"
     if mark.proved:
         why = "it takes part in the routing and drops what it is to forward"
         why += f", {mark.times} times so far" if mark.times > 1 else ""

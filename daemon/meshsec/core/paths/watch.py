@@ -84,6 +84,8 @@ class Standing(NamedTuple):
     """When the last round of questions began."""
     answered_at: float | None = None
     """When the last answer came over this relay."""
+    never: bool = False
+    """The peer was asked at once when its way came to lead over this relay, and no answer has ever come."""
 
 
 @dataclass(slots=True)
@@ -161,7 +163,14 @@ class Watch:
     def standings(self) -> dict[IPv6Address, Standing]:
         """Return what is known of the way to each peer."""
         return {
-            peer: Standing(seen.way.first_hop, seen.silent, peer in self._concluded, seen.asked_since, seen.answered_at)
+            peer: Standing(
+                seen.way.first_hop,
+                seen.silent,
+                peer in self._concluded,
+                seen.asked_since,
+                seen.answered_at,
+                never=seen.way.protected and seen.answered_at is None and seen.asked_since == seen.since,
+            )
             for peer, seen in self._seen.items()
         }
 
