@@ -116,6 +116,24 @@ def test_few_others_are_asked_however_many_are_behind_a_relay() -> None:
     assert asked <= {C, *others}
 
 
+def test_peers_that_are_silent_for_long_leave_room_for_honest_witnesses() -> None:
+    world = diamond()
+    world.join(A, D, X, B)
+    hostile = [node(100 + number) for number in range(2 * WITNESSES)]
+    for peer in hostile:
+        world.join(A, peer, X, B)
+        world.ends[peer].is_on = False
+    world.flows = {(A, peer) for peer in hostile}
+    world.run(60)
+    assert all(standing.silent for peer, standing in world.ends[A].watch.standings().items() if peer in hostile)
+    before = len(world.ends[A].decisions)
+    world.flows |= {(A, C)}
+    world.ends[C].is_on = False
+    world.run(20)
+    assert any(ask.peer == D for at, ask in world.ends[A].asks if at > 60)
+    assert world.ends[A].decisions[before:] == []
+
+
 def test_who_answered_before_a_relay_began_to_drop_is_no_witness() -> None:
     world = diamond()
     world.join(A, D, X, B)

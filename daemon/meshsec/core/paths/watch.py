@@ -109,6 +109,8 @@ class _Seen:
     urgent: bool = False
     """The peer is to be asked whatever the counters say."""
     silent: bool = False
+    was_silent: bool = False
+    """It was silent when the last round began."""
     answered_at: float | None = None
     failed_at: float | None = None
     """The last negotiation that ended without an answer."""
@@ -157,7 +159,8 @@ class Watch:
         seen = self._seen.get(peer)
         if seen is not None and unanswered >= DEAF and not seen.silent and seen.asked < ASKED_BACK:
             if not seen.asked:
-                seen.asked_since, seen.unanswered, seen.asked_at = now, 0, now - GAP
+                _begin(now, seen)
+                seen.asked_at = now - GAP
             seen.asked = ASKED_BACK
 
     def standings(self) -> dict[IPv6Address, Standing]:
@@ -183,10 +186,15 @@ class Watch:
             others = [(peer, seen) for peer, seen in self._seen.items() if seen.way.first_hop == relay]
             if any(seen.answered_at is not None and seen.answered_at >= began for _, seen in others):
                 continue
-            room = WITNESSES + 1 - sum(seen.silent or seen.asked > 0 for _, seen in others)
+            room = WITNESSES + 1 - sum(_is_of_round(seen, began) for _, seen in others)
             fresh = [(seen.quiet_since, peer) for peer, seen in others if _may_witness(seen)]
-            found.update(peer for _, peer in sorted(fresh, reverse=True)[: max(0, room)])
+            found.update(peer for _, peer in sorted(fresh, reverse=True)[: max(0, min(room, WITNESSES))])
         return frozenset(found)
+
+
+def _is_of_round(seen: _Seen, began: float) -> bool:
+    """Return whether a peer is asked in vain in a round. One that was silent before is no witness and takes no room."""
+    return (seen.silent or seen.asked > 0) and not seen.was_silent and seen.asked_since > began - ASKS * GAP - LOOK
 
 
 def _may_witness(seen: _Seen) -> bool:
@@ -221,9 +229,13 @@ def _count(now: float, seen: _Seen, counted: Counted) -> None:
         seen.quiet_since, seen.sent = now, 0
 
 
+def _begin(now: float, seen: _Seen) -> None:
+    seen.asked_since, seen.unanswered, seen.was_silent = now, 0, seen.silent
+
+
 def _ask(now: float, peer: IPv6Address, seen: _Seen) -> Ask:
     if not seen.asked:
-        seen.asked_since, seen.unanswered = now, 0
+        _begin(now, seen)
     asked = Ask(peer, seen.unanswered, seen.size)
     seen.asked, seen.unanswered, seen.asked_at, seen.urgent = seen.asked + 1, seen.unanswered + 1, now, False
     seen.sent -= 1  # the SA counts the question, and it is no user data
