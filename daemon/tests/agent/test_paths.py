@@ -88,7 +88,7 @@ class World:
             await self.side.count()
             self.side.poll()
             if len(self.socket.sent) > before and answers():
-                self.side.take(N2, word.answer())
+                self.side.take(N2, word.answer(self.socket.sent[-1][1].round))
 
 
 def run(body: Callable[[], object]) -> None:
@@ -213,10 +213,10 @@ def test_a_question_is_answered_and_other_topics_are_left_alone() -> None:
         world = World()
         world.reach(X)
         world.socket.sent.clear()
-        world.talk._received(N2, word.question(0, 0))
+        world.talk._received(N2, word.question(0, 0, 7))
         world.talk._received(N2, word.answer())
         world.talk._received(N2, b"something else")
         world.talk._received(N3, word.question(0, 0))
-        assert [(peer, said.asks) for peer, said in world.socket.sent] == [(N2, False)]
+        assert [(peer, said.asks, said.round) for peer, said in world.socket.sent] == [(N2, False, 7)]
 
     run(body)

@@ -123,7 +123,7 @@ class World:
         if self._carry(end.address, ask.peer, 1):
             other.watch.asked_by(self.now, end.address, ask.unanswered)
             if self._carry(ask.peer, end.address, 1):
-                end.watch.answered(self.now, ask.peer)
+                end.watch.answered(self.now, ask.peer, ask.number)
 
     def _move(self) -> None:
         for at, end, peer, relay in self._lost:

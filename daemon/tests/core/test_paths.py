@@ -220,7 +220,7 @@ def test_times_stay_bounded_however_often_a_relay_drops_or_a_trial_helps_nothing
     for _ in range(5000):
         now += LONGEST + 1
         avoidance.decide(now, {C: Standing(X, silent=True, concluded=True, never=True)})
-        avoidance.decide(now + 1, {C: Standing(B, answered_at=now + 1)})
+        avoidance.decide(now + 1, {C: Standing(B, answered_at=now + 1, helps=True)})
         assert avoidance.marks[X].until <= now + 1 + LONGEST
     for _ in range(5000):
         now += REST_MAX + SETTLE + 1
@@ -327,8 +327,9 @@ def test_a_peer_that_says_that_it_gets_no_answers_is_asked_and_not_believed() ->
     watch = Watch()
     watch.follow(0, {C: Way(X)}, ())
     watch.asked_by(0, C, 5)
-    assert [ask.peer for ask in watch.poll(0.1)] == [C]
-    watch.answered(0.2, C)
+    (ask,) = watch.poll(0.1)
+    assert ask.peer == C
+    watch.answered(0.2, C, ask.number)
     for tenth in range(3, 60):
         assert watch.poll(tenth / 10) == []
     assert not watch.standings()[C].silent
@@ -342,6 +343,25 @@ def test_who_is_told_so_concludes_before_the_one_who_says_it() -> None:
     assert concluded + 2 * GAP < ASKS * GAP
 
 
+@pytest.mark.parametrize(("numbered", "decided"), [(True, [What.LEFT]), (False, [])])
+def test_a_late_answer_is_none_and_one_without_a_number_convicts_nobody(numbered: bool, decided: list[What]) -> None:
+    watch, avoidance = Watch(), Avoidance()
+    watch.follow(0, {C: Way(X)}, {X})
+    (late,) = watch.poll(0)
+    for number in range(1, ASKS + 1):
+        watch.poll(GAP * number)
+    assert [one.what for one in avoidance.decide(4, watch.standings())] == [What.ON_TRIAL]
+    watch.follow(5, {C: Way(B)}, ())
+    watch.answered(5, C, late.number)
+    (ask,) = watch.poll(5)
+    watch.answered(5.1, C, late.number)
+    assert watch.standings()[C].answered_at is None
+    assert avoidance.decide(5.1, watch.standings()) == []
+    watch.answered(5.2, C, ask.number if numbered else 0)
+    assert watch.standings()[C].answered_at == 5.2
+    assert [one.what for one in avoidance.decide(5.2, watch.standings())] == decided
+
+
 def test_negotiations_without_an_answer_accuse_the_relay_that_they_went_over() -> None:
     watch, avoidance = Watch(), Avoidance()
 
@@ -350,7 +370,7 @@ def test_negotiations_without_an_answer_accuse_the_relay_that_they_went_over() -
         asked = watch.poll(now)
         assert way.protected or not asked
         for ask in asked:
-            watch.answered(now, ask.peer)
+            watch.answered(now, ask.peer, ask.number)
         return [one.what for one in avoidance.decide(now, watch.standings())]
 
     assert at(100, Way(X, protected=False)) == []
@@ -369,7 +389,7 @@ def test_a_relay_that_carries_for_others_is_not_accused_by_a_negotiation() -> No
         watch.follow(now, {C: Way(X, protected=False, failed_at=failed_at), D: Way(X)}, ())
         for ask in watch.poll(now):
             asked.append(ask.peer)
-            watch.answered(now, ask.peer)
+            watch.answered(now, ask.peer, ask.number)
         assert avoidance.decide(now, watch.standings()) == []
     assert asked == [D]
     assert carries_for(C, watch.standings()) == D
@@ -408,7 +428,7 @@ def test_what_is_remembered_is_bounded() -> None:
         relay, peer = node(1000 + number), node(2000 + number)
         now = 100.0 * number
         avoidance.decide(now, {peer: Standing(relay, silent=True, concluded=True, asked_since=now)})
-        avoidance.decide(now + 1, {peer: Standing(B, answered_at=now + 1)})
+        avoidance.decide(now + 1, {peer: Standing(B, answered_at=now + 1, helps=True)})
         assert len(avoidance.marks) <= MARKS
     assert len(avoidance.doubted) == REMEMBERED
 
@@ -429,7 +449,7 @@ def test_whatever_is_seen_a_peer_cannot_hold_more_than_a_few_relays_and_none_for
     for relay, silent, concluded, answers in seen:
         now += 1.0
         answered = now if answers and not silent else None
-        standing = Standing(relay, silent, silent and concluded, now - 1, answered)
+        standing = Standing(relay, silent, silent and concluded, now - 1, answered, answered is not None)
         avoidance.decide(now, {C: standing})
         trials = [mark for mark in avoidance.marks.values() if not mark.left]
         assert len(trials) <= TRIES
@@ -440,10 +460,10 @@ def test_whatever_is_seen_a_peer_cannot_hold_more_than_a_few_relays_and_none_for
 
 @pytest.mark.parametrize("size", [0, 60, 96, 97, 500, 1196, 1500, 9000])
 def test_a_question_is_as_long_as_user_data_and_fits_into_a_datagram(size: int) -> None:
-    octets = word.question(3, size)
+    octets = word.question(3, size, word.ROUNDS)
     assert len(octets) <= word.SIZE_MAX
     said = word.decode(octets)
-    assert (said.asks, said.unanswered) == (True, 3)
+    assert (said.asks, said.unanswered, said.round) == (True, 3, word.ROUNDS)
     if 97 < size < 1196:
         assert abs(len(octets) + 48 - size) < 48
 

@@ -181,7 +181,7 @@ def carries_for(peer: IPv6Address, standings: Mapping[IPv6Address, Standing]) ->
 
 def _is_helped(relay: Address, standing: Standing | None) -> bool:
     """Return whether a peer answers now that it is reached over another relay."""
-    return standing is not None and standing.first_hop != relay and standing.answered_at is not None
+    return standing is not None and standing.first_hop != relay and standing.helps
 
 
 def _doubled(first: float, times: int, most: float) -> float:
