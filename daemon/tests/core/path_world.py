@@ -109,7 +109,7 @@ class World:
 
     def _poll(self, end: End) -> None:
         ways = {peer: Way(relay) for peer, relay in end.used.items()}
-        end.watch.follow(self.now, ways, end.avoidance.doubted)
+        end.watch.follow(self.now, ways, end.avoidance.doubted(self.now))
         for ask in end.watch.poll(self.now):
             end.asks.append((self.now, ask))
             self._exchange(end, ask)

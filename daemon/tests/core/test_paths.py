@@ -13,6 +13,7 @@ from core.path_world import World, node
 from meshsec.core.paths import word
 from meshsec.core.paths.avoidance import (
     FIRST,
+    FORGOTTEN,
     LONGEST,
     MARKS,
     REMEMBERED,
@@ -366,7 +367,7 @@ def test_negotiations_without_an_answer_accuse_the_relay_that_they_went_over() -
     watch, avoidance = Watch(), Avoidance()
 
     def at(now: float, way: Way) -> list[What]:
-        watch.follow(now, {C: way}, avoidance.doubted)
+        watch.follow(now, {C: way}, avoidance.doubted(now))
         asked = watch.poll(now)
         assert way.protected or not asked
         for ask in asked:
@@ -430,7 +431,15 @@ def test_what_is_remembered_is_bounded() -> None:
         avoidance.decide(now, {peer: Standing(relay, silent=True, concluded=True, asked_since=now)})
         avoidance.decide(now + 1, {peer: Standing(B, answered_at=now + 1, helps=True)})
         assert len(avoidance.marks) <= MARKS
-    assert len(avoidance.doubted) == REMEMBERED
+    assert len(avoidance.doubted(0)) == REMEMBERED
+
+
+def test_after_an_hour_a_relay_is_not_doubted_any_more() -> None:
+    avoidance = Avoidance()
+    avoidance.decide(0, {C: Standing(X, silent=True, concluded=True)})
+    avoidance.decide(1, {C: Standing(B, answered_at=1, helps=True)})
+    assert avoidance.doubted(FIRST + FORGOTTEN) == {X}
+    assert avoidance.doubted(1 + FIRST + FORGOTTEN) == frozenset()
 
 
 def test_not_everybody_is_avoided_at_a_time() -> None:

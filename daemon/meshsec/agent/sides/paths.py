@@ -67,7 +67,7 @@ class PathsSide:
         """Follow the ways, ask whom it is time to ask, and decide."""
         now = self._loop.time()
         found = ways(self._known) if self._has_choice() else {}
-        self._watch.follow(now, found, self._avoidance.doubted)
+        self._watch.follow(now, found, self._avoidance.doubted(now))
         for ask in self._watch.poll(now):
             self._talk.send(ask.peer, word.question(ask.unanswered, ask.size, ask.number))
         for decision in self._avoidance.decide(now, self._watch.standings()):

@@ -95,10 +95,9 @@ class Avoidance:
         self._rests: dict[IPv6Address, _Record] = {}
         """How often the trials of each peer helped nothing, and until when it accuses nobody."""
 
-    @property
-    def doubted(self) -> frozenset[Address]:
-        """Return the relays that were left: whether they carry again is asked as soon as they are used."""
-        return frozenset(self._records)
+    def doubted(self, now: float) -> frozenset[Address]:
+        """Return the relays that were left lately: whether they carry again is asked as soon as they are used."""
+        return frozenset(relay for relay, record in self._records.items() if now - record.until < FORGOTTEN)
 
     def is_resting(self, now: float, peer: IPv6Address) -> bool:
         """Return whether a peer accuses nobody, because its trials helped nothing."""
@@ -134,7 +133,7 @@ class Avoidance:
             if relay in self.marks:
                 self.marks[relay].accusers.add(peer)
             elif self._may_accuse(peer) and carries_for(peer, standings) is None:
-                self.marks[relay] = Mark(now, now + TRIAL, {peer}, again=standing.never and relay in self._records)
+                self.marks[relay] = Mark(now, now + TRIAL, {peer}, again=standing.never and relay in self.doubted(now))
                 yield _decision(What.ON_TRIAL, relay, self.marks[relay])
 
     def _acquit(self, now: float, standings: Mapping[IPv6Address, Standing]) -> Iterator[Decision]:
