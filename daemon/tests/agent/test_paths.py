@@ -226,6 +226,23 @@ def test_an_ike_daemon_that_is_away_is_no_evidence() -> None:
     run(body)
 
 
+def test_a_peer_that_says_all_that_an_honest_one_says_is_answered() -> None:
+    """Greetings of all topics and names come first, and then path questions among answers."""
+
+    async def body() -> None:
+        world = World()
+        world.reach(X)
+        world.socket.sent.clear()
+        for _ in range(4 * (2 + 2) + 4):
+            world.talk._received(N2, b"of another topic")
+        for _ in range(4):
+            world.talk._received(N2, word.answer())
+            world.talk._received(N2, word.question(0, 0))
+        assert len(world.socket.sent) == 4
+
+    run(body)
+
+
 def test_a_question_is_answered_and_other_topics_are_left_alone() -> None:
     async def body() -> None:
         world = World()
