@@ -14,9 +14,11 @@ from meshsec.core.channels.attempt import Failure
 from meshsec.core.channels.diagnosis import diagnose
 from meshsec.core.channels.events import RoutesReset, SasObserved
 from meshsec.core.channels.ways import ways
+from meshsec.core.explain import relays_view
 from meshsec.core.explain.findings import Level
 from meshsec.core.ike.port import IkeError
 from meshsec.core.paths import word
+from meshsec.core.paths.avoidance import Avoidance, Decision, Mark, What
 from meshsec.core.paths.watch import ASKS, GAP, Way
 from meshsec.core.values.failures import Cause, FailureKind
 from meshsec.core.values.model import Address, IkeSa, Neighbour, Route
@@ -88,7 +90,7 @@ class World:
             await self.side.count()
             self.side.poll()
             if len(self.socket.sent) > before and answers():
-                self.side.take(N2, word.answer())
+                self.side.take(N2, word.answer(self.socket.sent[-1][1].round))
 
 
 def run(body: Callable[[], object]) -> None:
@@ -114,8 +116,24 @@ def test_a_relay_that_swallows_is_avoided_and_said_to_be(caplog: pytest.LogCaptu
         assert any("is avoided" in sentence for sentence in world.side.sentences("n2"))
         assert world.side.sentences("n3") == world.side.sentences("nobody") == []
         assert "answer by another way: avoided" in caplog.text
+        assert "drop" not in caplog.text + world.side.problems()[0], "the loss of a link looks the same"
 
     run(body)
+
+
+def test_nobody_says_that_the_owner_of_a_relay_drops() -> None:
+    """Whoever is behind the relay may do it, and neither end can tell."""
+    avoidance = Avoidance()
+    mark = Mark(0.0, 30.0, {N2}, left=True, proved=True, times=2)
+    avoidance.marks[X] = mark
+    known = relays_view.Relays(0.0, {}, avoidance, str)
+    (problem,), (check,) = relays_view.problems(known), relays_view.checks(known, "")
+    said = relays_view.decided(Decision(What.PROVED, X, (N2,)), str)
+    for text in (problem, check.found, said):
+        assert "or somebody behind it, drops" in text
+    assert "2 times so far" in problem
+    assert "owner" not in (check.fix or "")
+    assert "whoever owns" not in (check.fix or "")
 
 
 def test_what_is_sent_over_no_relay_accuses_nobody() -> None:
@@ -208,15 +226,32 @@ def test_an_ike_daemon_that_is_away_is_no_evidence() -> None:
     run(body)
 
 
+def test_a_peer_that_says_all_that_an_honest_one_says_is_answered() -> None:
+    """Greetings of all topics and names come first, and then path questions among answers."""
+
+    async def body() -> None:
+        world = World()
+        world.reach(X)
+        world.socket.sent.clear()
+        for _ in range(4 * (2 + 2) + 4):
+            world.talk._received(N2, b"of another topic")
+        for _ in range(4):
+            world.talk._received(N2, word.answer())
+            world.talk._received(N2, word.question(0, 0))
+        assert len(world.socket.sent) == 4
+
+    run(body)
+
+
 def test_a_question_is_answered_and_other_topics_are_left_alone() -> None:
     async def body() -> None:
         world = World()
         world.reach(X)
         world.socket.sent.clear()
-        world.talk._received(N2, word.question(0, 0))
+        world.talk._received(N2, word.question(0, 0, 7))
         world.talk._received(N2, word.answer())
         world.talk._received(N2, b"something else")
         world.talk._received(N3, word.question(0, 0))
-        assert [(peer, said.asks) for peer, said in world.socket.sent] == [(N2, False)]
+        assert [(peer, said.asks, said.round) for peer, said in world.socket.sent] == [(N2, False, 7)]
 
     run(body)

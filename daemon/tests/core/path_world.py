@@ -12,6 +12,8 @@ from meshsec.core.values.model import Address
 STEP = 0.1
 REROUTED = 0.5
 """Seconds from a decision until the way is another."""
+NOTICED = 8.0
+"""Seconds from the loss of a link until the router takes another way: H_HOLD_TIME, and the next HELLO or TC."""
 RATE = 50
 """Packets in a second of a flow."""
 
@@ -55,6 +57,7 @@ class World:
         self.arrived: dict[tuple[IPv6Address, IPv6Address], list[float]] = {}
         self._loss, self._random = loss, random.Random(1)
         self._moves: list[tuple[float, End, IPv6Address, IPv6Address]] = []
+        self._lost: list[tuple[float, End, IPv6Address, IPv6Address]] = []
 
     def join(self, one: IPv6Address, other: IPv6Address, *relays: IPv6Address) -> None:
         """Have two nodes reach each other over these relays."""
@@ -67,6 +70,18 @@ class World:
     def drop(self, relay: IPv6Address, source: IPv6Address | None = None, target: IPv6Address | None = None) -> None:
         """Have a relay drop what is from ``source`` and for ``target``."""
         self.drops.add((relay, source, target))
+
+    def lose(self, relay: IPv6Address, one: IPv6Address, other: IPv6Address) -> None:
+        """Have two nodes lose an honest relay between them. Their routers notice after ``NOTICED``."""
+        for source, target in ((one, other), (other, one)):
+            self.drop(relay, source, target)
+            self._lost.append((self.now + NOTICED, self.ends[source], target, relay))
+
+    def find(self, relay: IPv6Address, one: IPv6Address, other: IPv6Address) -> None:
+        """Have two nodes find again the relay between them, which is their best."""
+        for source, target in ((one, other), (other, one)):
+            self.drops.discard((relay, source, target))
+            self.ends[source].relays[target].insert(0, relay)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -94,7 +109,7 @@ class World:
 
     def _poll(self, end: End) -> None:
         ways = {peer: Way(relay) for peer, relay in end.used.items()}
-        end.watch.follow(self.now, ways, end.avoidance.doubted)
+        end.watch.follow(self.now, ways, end.avoidance.doubted(self.now))
         for ask in end.watch.poll(self.now):
             end.asks.append((self.now, ask))
             self._exchange(end, ask)
@@ -108,9 +123,13 @@ class World:
         if self._carry(end.address, ask.peer, 1):
             other.watch.asked_by(self.now, end.address, ask.unanswered)
             if self._carry(ask.peer, end.address, 1):
-                end.watch.answered(self.now, ask.peer)
+                end.watch.answered(self.now, ask.peer, ask.number)
 
     def _move(self) -> None:
+        for at, end, peer, relay in self._lost:
+            if at <= self.now:
+                end.relays[peer].remove(relay)
+        self._lost = [lost for lost in self._lost if lost[0] > self.now]
         for at, end, peer, relay in self._moves:
             if at <= self.now:
                 end.used[peer] = relay

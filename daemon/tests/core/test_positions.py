@@ -106,6 +106,7 @@ def test_what_this_node_says_is_always_a_message(age: float) -> None:
         message(type="offer"),
         message(asks=2),
         b"\xdd\xff\xff\xff\xff",
+        msgspec.msgpack.encode({"type": "position", "later": 0})[:-1] + b"\x91" * 170 + b"\xc0",
         b"\xc6\xff\xff\xff\xff" + b"x" * 100,
         b"\xde\x00\x22" + message()[1:] + b"\xa4asks\xc3" * 30,  # a map of 34 keys, the last one again and again
     ],

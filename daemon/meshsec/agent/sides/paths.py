@@ -67,9 +67,9 @@ class PathsSide:
         """Follow the ways, ask whom it is time to ask, and decide."""
         now = self._loop.time()
         found = ways(self._known) if self._has_choice() else {}
-        self._watch.follow(now, found, self._avoidance.doubted)
+        self._watch.follow(now, found, self._avoidance.doubted(now))
         for ask in self._watch.poll(now):
-            self._talk.send(ask.peer, word.question(ask.unanswered, ask.size))
+            self._talk.send(ask.peer, word.question(ask.unanswered, ask.size, ask.number))
         for decision in self._avoidance.decide(now, self._watch.standings()):
             _log.warning("%s", relays_view.decided(decision, self._name))
         marks = {relay: mark.until for relay, mark in self._avoidance.marks.items()}
@@ -107,7 +107,7 @@ class PathsSide:
         return True
 
     def take(self, peer: IPv6Address, octets: bytes) -> bool:
-        """Take a message, unless it is of another topic. Return whether the peer asks."""
+        """Take a message, unless it is of another topic. It is answered here, with the number of its round."""
         try:
             said = word.decode(octets)
         except word.MessageError:
@@ -115,9 +115,10 @@ class PathsSide:
         now = self._loop.time()
         if said.asks:
             self._watch.asked_by(now, peer, said.unanswered)
+            self._talk.send(peer, word.answer(said.round))
         else:
-            self._watch.answered(now, peer)
-        return said.asks
+            self._watch.answered(now, peer, said.round)
+        return False
 
     def keep(self, reached: Peers) -> None:
         """Do nothing: ``poll`` follows who is reached."""

@@ -22,9 +22,10 @@ GREET_AGAIN = 2.0, 6.0, 14.0
 """Seconds after which who has not answered is asked again: the peer may have its SA or its route a little later."""
 AGAIN = 5.0
 """Seconds until the port is tried again."""
-WINDOW, IN_WINDOW = 1.0, 16
+WINDOW, IN_WINDOW = 1.0, 32
 """Seconds in which so many messages of one peer are heard. An honest one sends two of each topic when its channel
-begins to carry, two more where an answer was lost, and of its clients' names four in a second."""
+begins to carry, two more where an answer was lost, and of its clients' names four in a second. While nothing gets
+through, it asks up to four times in a second, and answers as often (ADR 0095)."""
 
 _log = logging.getLogger(__name__)
 

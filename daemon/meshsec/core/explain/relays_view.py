@@ -13,14 +13,18 @@ Names = Callable[[Address], str]
 """Returns the name of a node, or its address."""
 
 _FIX = (
-    "look at the relay: its firewall, or whoever owns it, drops what it is to forward. It is tried again by itself; "
-    "`meshsec explain NAME` of a peer says more"
+    "nothing has to be done: the relay is tried again by itself. If this lasts, look at its firewall and at its links "
+    "to the nodes behind it; `meshsec explain NAME` of a peer says more"
 )
 _SAID = {
     What.ON_TRIAL: "{relay}: nothing gets through to {peers} over it; it is avoided while another way is tried",
-    What.PROVED: "{relay} takes part in the routing and drops what is for {peers}, who answer by another way: avoided",
+    What.LEFT: "{relay}: nothing got through to {peers} over it, who answer by another way: avoided",
+    What.PROVED: (
+        "{relay}: what is for {peers} does not arrive over it again, and does by another way: avoided; "
+        "it, or somebody behind it, drops"
+    ),
     What.ACQUITTED: "{relay}: no other way leads to {peers} either, so it is used again",
-    What.TRIED_AGAIN: "{relay} dropped what is for {peers}; it is used again, and left if it still drops",
+    What.TRIED_AGAIN: "{relay}: it is used again for {peers}, and left if packets still do not arrive over it",
 }
 
 
@@ -54,7 +58,7 @@ def sentences(known: Relays, peer: IPv6Address) -> Iterator[str]:
 def problems(known: Relays) -> list[str]:
     """Return what ``status`` reports."""
     marks = known.avoidance.marks.items()
-    return [f"the relay {_avoided(known, relay, mark)}" for relay, mark in marks if mark.proved]
+    return [f"the relay {_avoided(known, relay, mark)}" for relay, mark in marks if mark.left]
 
 
 def checks(known: Relays, unheard: str) -> list[Check]:
@@ -77,7 +81,9 @@ def _explain_silence(known: Relays, peer: IPv6Address, standing: Standing) -> st
 
 def _avoided(known: Relays, relay: Address, mark: Mark) -> str:
     why = "nothing gets through over it, and another way is tried"
+    if mark.left:
+        why = "nothing got through over it, and another way carries"
     if mark.proved:
-        why = "it takes part in the routing and drops what it is to forward"
+        why = "packets over it do not arrive; it, or somebody behind it, drops them"
         why += f", {mark.times} times so far" if mark.times > 1 else ""
     return f"{known.names(relay)} is avoided for {max(0.0, mark.until - known.now):.0f} s more: {why}"

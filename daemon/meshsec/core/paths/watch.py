@@ -70,6 +70,8 @@ class Ask(NamedTuple):
     unanswered: int
     size: int
     """Bytes of a packet of the user data."""
+    number: int
+    """The round, which the answer repeats."""
 
 
 class Standing(NamedTuple):
@@ -84,6 +86,10 @@ class Standing(NamedTuple):
     """When the last round of questions began."""
     answered_at: float | None = None
     """When the last answer came over this relay."""
+    helps: bool = False
+    """A question that went over this relay was answered, and not one from before."""
+    never: bool = False
+    """The peer was asked at once when its way came to lead over this relay, and no answer has ever come."""
 
 
 @dataclass(slots=True)
@@ -107,6 +113,10 @@ class _Seen:
     urgent: bool = False
     """The peer is to be asked whatever the counters say."""
     silent: bool = False
+    round: int = 0
+    helps: bool = False
+    was_silent: bool = False
+    """It was silent when the last round began."""
     answered_at: float | None = None
     failed_at: float | None = None
     """The last negotiation that ended without an answer."""
@@ -144,9 +154,15 @@ class Watch:
         asks = [(seen, _ask(now, peer, seen)) for peer, seen in due]
         return [ask for seen, ask in asks if seen.way.protected]
 
-    def answered(self, now: float, peer: IPv6Address) -> None:
-        """Take an answer: the way to the peer and the way back carry."""
-        if (seen := self._seen.get(peer)) is not None:
+    def answered(self, now: float, peer: IPv6Address, number: int) -> None:
+        """Take an answer: the way to the peer and the way back carry.
+
+        One of another round is late, and says nothing of the present way. One without a number is of an older meshsec
+        and may be late, too, so that it speaks for relays and never against one.
+        """
+        seen = self._seen.get(peer)
+        if seen is not None and number in {0, seen.round}:
+            seen.helps |= number != 0
             seen.answered_at = seen.quiet_since = now
             seen.asked, seen.sent, seen.pause, seen.urgent, seen.silent = 0, 0, PAUSE, False, False
 
@@ -155,13 +171,22 @@ class Watch:
         seen = self._seen.get(peer)
         if seen is not None and unanswered >= DEAF and not seen.silent and seen.asked < ASKED_BACK:
             if not seen.asked:
-                seen.asked_since, seen.unanswered, seen.asked_at = now, 0, now - GAP
+                _begin(now, seen)
+                seen.asked_at = now - GAP
             seen.asked = ASKED_BACK
 
     def standings(self) -> dict[IPv6Address, Standing]:
         """Return what is known of the way to each peer."""
         return {
-            peer: Standing(seen.way.first_hop, seen.silent, peer in self._concluded, seen.asked_since, seen.answered_at)
+            peer: Standing(
+                seen.way.first_hop,
+                seen.silent,
+                peer in self._concluded,
+                seen.asked_since,
+                seen.answered_at,
+                seen.helps,
+                never=seen.way.protected and seen.answered_at is None and seen.asked_since == seen.since,
+            )
             for peer, seen in self._seen.items()
         }
 
@@ -174,10 +199,15 @@ class Watch:
             others = [(peer, seen) for peer, seen in self._seen.items() if seen.way.first_hop == relay]
             if any(seen.answered_at is not None and seen.answered_at >= began for _, seen in others):
                 continue
-            room = WITNESSES + 1 - sum(seen.silent or seen.asked > 0 for _, seen in others)
+            room = WITNESSES + 1 - sum(_is_of_round(seen, began) for _, seen in others)
             fresh = [(seen.quiet_since, peer) for peer, seen in others if _may_witness(seen)]
-            found.update(peer for _, peer in sorted(fresh, reverse=True)[: max(0, room)])
+            found.update(peer for _, peer in sorted(fresh, reverse=True)[: max(0, min(room, WITNESSES))])
         return frozenset(found)
+
+
+def _is_of_round(seen: _Seen, began: float) -> bool:
+    """Return whether a peer is asked in vain in a round. One that was silent before is no witness and takes no room."""
+    return (seen.silent or seen.asked > 0) and not seen.was_silent and seen.asked_since > began - ASKS * GAP - LOOK
 
 
 def _may_witness(seen: _Seen) -> bool:
@@ -191,8 +221,10 @@ def _followed(now: float, before: _Seen | None, way: Way, doubted: Collection[Ad
             _fail(before, way.failed_at or 0.0)
         return before
     in_doubt = before is not None and (before.silent or before.asked > 0)
-    counted, size = (before.counted, before.size) if before is not None else (None, 0)
-    return _Seen(way, now, counted, now, size=size, urgent=in_doubt or way.first_hop in doubted)
+    urgent = in_doubt or way.first_hop in doubted
+    if before is None:
+        return _Seen(way, now, quiet_since=now, round=int(now), urgent=urgent)  # a number that was not used before
+    return _Seen(way, now, before.counted, now, size=before.size, round=before.round + 1, urgent=urgent)
 
 
 def _fail(seen: _Seen, failed_at: float) -> None:
@@ -212,10 +244,14 @@ def _count(now: float, seen: _Seen, counted: Counted) -> None:
         seen.quiet_since, seen.sent = now, 0
 
 
+def _begin(now: float, seen: _Seen) -> None:
+    seen.asked_since, seen.unanswered, seen.was_silent, seen.round = now, 0, seen.silent, seen.round + 1
+
+
 def _ask(now: float, peer: IPv6Address, seen: _Seen) -> Ask:
     if not seen.asked:
-        seen.asked_since, seen.unanswered = now, 0
-    asked = Ask(peer, seen.unanswered, seen.size)
+        _begin(now, seen)
+    asked = Ask(peer, seen.unanswered, seen.size, seen.round)
     seen.asked, seen.unanswered, seen.asked_at, seen.urgent = seen.asked + 1, seen.unanswered + 1, now, False
     seen.sent -= 1  # the SA counts the question, and it is no user data
     return asked

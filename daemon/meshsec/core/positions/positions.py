@@ -91,7 +91,7 @@ def decode(octets: bytes) -> Whereabouts:
         raise MessageError(f"more than {SIZE_MAX} bytes")
     try:
         return _decoder.decode(octets)  # NaN is within no bounds
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise MessageError(str(error)) from error
 
 
