@@ -23,10 +23,10 @@ from tests.lab.basics.places import REPOSITORY
 SIZES = (10, 100) if QUICK else (10, 100, 1000)
 SETTINGS = ("off", "prefer", "require")
 KINDS = {
-    "strangers": "false, from ever other addresses",
+    "strangers": "false, from a new address for each message",
     "neighbour": "false, from a neighbour's address",
     "hellos": "false HELLOs, from a neighbour's address",
-    "invented": "true, of ever other routers that do not exist",
+    "invented": "true, of a new router for each message, which does not exist",
 }
 RATES = (0, 1000, 10000) if QUICK else (0, 100, 1000, 10000)
 """Messages a second."""

@@ -134,7 +134,7 @@ def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
     timed = [one for block in taken.blocks for one in block.timed]
     times = [one for block in taken.blocks for one in block.times]
     overdue = sum(block.overdue for block in taken.blocks)
-    if totals := [total for block in taken.blocks for total in _totals(block)]:
+    if totals := [total for block in taken.blocks for total in block.totals(SAMPLE_TIMEOUT)]:
         yield Cell(key.of(what="total", source="capture"), "ms", [1000 * total for total in totals], overdue)
     phases = {
         "ike_sa_init": [one.ike_sa_init for one in times],
@@ -196,13 +196,8 @@ def _ratios(taken: Mapping[Key, Taken]) -> Iterator[dict[str, object]]:
             yield {"key": {**ours, "what": about}, **span}
 
 
-def _totals(block: Block) -> list[float]:
-    """Return seconds of each set-up; at the end are those that were given up, which took at least so long."""
-    return [one.total for one in block.times] + [SAMPLE_TIMEOUT] * block.overdue
-
-
 def _median(block: Block) -> float | None:
-    totals = _totals(block)
+    totals = block.totals(SAMPLE_TIMEOUT)
     return median(totals) if totals else None
 
 

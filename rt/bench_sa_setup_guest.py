@@ -92,8 +92,10 @@ def _cells(ground: Ground, cases: Mapping[str, Any]) -> Iterator[Cell]:
     where = {"testbed": ground.testbed, "kernel": ground.kernel.name}
     for text, found in cases.items():
         key, block = _key(Case.of(text)), Block.from_dict(found["block"])
+        if totals := block.totals(SAMPLE_TIMEOUT):
+            total = key.of(what="total", source="capture", **where)
+            yield Cell(total, "ms", [1000 * sample for sample in totals], block.overdue)
         phases = {
-            "total": [times.total for times in block.times],
             "ike_sa_init": [times.ike_sa_init for times in block.times],
             "ike_auth": [times.ike_auth for times in block.times],
         }

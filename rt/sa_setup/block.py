@@ -50,6 +50,10 @@ class Block:
         """Return the times of each set-up, from the capture."""
         return [times for times, _ in self.timed]
 
+    def totals(self, given_up_after: float) -> list[float]:
+        """Return seconds of each set-up; at the end are those that were given up, which took at least so long."""
+        return [one.total for one in self.times] + [given_up_after] * self.overdue
+
     @property
     def unseen(self) -> int:
         """Return how many set-ups came in time and are not in the capture."""

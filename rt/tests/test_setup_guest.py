@@ -12,6 +12,7 @@ from rt import bench_sa_setup_guest as bench
 from rt.kernels import paper_figure
 from rt.kernels.boot import Boot, Ground, Measured
 from rt.kernels.cases import Case, of_paper
+from rt.kernels.rig import SAMPLE_TIMEOUT
 from rt.measure import plot, results
 from rt.measure.results import Cell, Result
 from rt.sa_setup.block import Block, Sample
@@ -46,10 +47,20 @@ def test_every_case_has_its_cell_with_the_key_of_the_bench_on_the_host() -> None
     assert sorted(key["apart"] for key in idle) == ["receiver", "receiver", "relay", "relay"]  # type: ignore[type-var]
 
 
-def test_set_ups_that_were_given_up_are_counted_beside_the_others() -> None:
+def test_set_ups_that_were_given_up_took_at_least_so_long_and_are_counted() -> None:
+    """Else the median of the others would say that few set-ups are slow, because the slow ones are missing."""
     taken = list(bench._cells(bench.GROUNDS[-1], {"paper-2007,paper-2007,receiver,-20": found(-20, overdue=1)}))
     (given_up,) = (cell for cell in taken if cell.key["what"] == "given up")
     assert (given_up.samples, given_up.key["testbed"]) == ([1], "radio")
+    (total,) = (cell for cell in taken if cell.key["what"] == "total")
+    assert (total.samples, total.given_up) == ([4000.0] * 3 + [1000 * SAMPLE_TIMEOUT], 1)
+
+
+def test_a_case_that_gave_up_all_set_ups_has_a_total() -> None:
+    only = {"block": Block(overdue=2).as_dict(), "latest": 6}
+    taken = list(bench._cells(bench.GROUNDS[0], {"paper-2007,paper-2007,receiver,-20": only}))
+    (total,) = (cell for cell in taken if cell.key["what"] == "total")
+    assert (total.samples, total.given_up) == ([1000 * SAMPLE_TIMEOUT] * 2, 2)
 
 
 def test_the_kernels_and_the_radio_are_booted() -> None:

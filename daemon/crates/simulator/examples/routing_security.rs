@@ -74,13 +74,13 @@ enum Setting {
 #[derive(Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
-    /// TCs with false signatures from ever other addresses
+    /// TCs with false signatures, from a new address for each message
     Strangers,
     /// TCs with false signatures from the address of a neighbour
     Neighbour,
     /// HELLOs with false signatures from the address of a neighbour
     Hellos,
-    /// TCs of ever other routers that do not exist, with true signatures
+    /// TCs with true signatures, of a new router for each message, which does not exist
     Invented,
 }
 

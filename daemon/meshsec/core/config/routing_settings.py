@@ -93,8 +93,8 @@ class RoutingSettings(Struct, frozen=True):
         Signatures,
         Meta(
             description="whether routing messages are signed by the key of the node that sends them, and believed: "
-            "`prefer` takes links that both ends have signed first, `require` no others. Both sign what this node "
-            "sends; with olsrv2d only"
+            "`prefer` takes links that both ends have signed first, `require` no others. With either, olsrv2-signer "
+            "signs what this node sends; with olsrv2d only"
         ),
     ] = Signatures.OFF
     signer: Annotated[
