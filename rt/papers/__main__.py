@@ -2,7 +2,7 @@
 
     python -m rt.papers draw        docs/papers.md and its pictures, from the kept results
     python -m rt.papers measure     measure with QUICK=1 into build/bench, and draw into build/papers (root; network)
-    python -m rt.papers keep NAME   keep build/bench/NAME.json, which must be a whole run
+    python -m rt.papers keep NAME   keep build/bench/NAME.json: a whole run, on a machine without other work
     python -m rt.papers missing     what has no kept result, no sentence, or a claim that does not hold
 
 Exit status: 0 fine, 1 something is missing or a benchmark failed, 2 a file that cannot be used.
@@ -55,13 +55,14 @@ def measure_command() -> None:
 
 @main.command("keep")
 @click.argument("names", nargs=-1, required=True)
-def keep_command(names: Sequence[str]) -> None:
+@click.option("--busy", is_flag=True, help="Keep it although other programs kept processors busy.")
+def keep_command(names: Sequence[str], *, busy: bool) -> None:
     """Keep build/bench/NAME.json for the papers."""
     known = results()
     for name in names:
         if name not in known:
             raise KeptError(f"{name!r} is in no results.toml; allowed are {', '.join(known)}")
-        click.echo(f"kept: {keep(DIRECTORY / f'{name}.json')}")
+        click.echo(f"kept: {keep(DIRECTORY / f'{name}.json', busy=busy)}")
 
 
 @main.command("missing")

@@ -17,6 +17,12 @@ _MOST = 64 * 1024 * 1024
 """Bytes of a result; more is no result of ours."""
 
 
+AT_REST = "busy at rest"
+"""What is called so in a result: processors that are busy before anything is sent."""
+_QUIET = 0.5
+"""Processors; with more, programs in user space lose more of their share than the kernel does."""
+
+
 class KeptError(Exception):
     """A result cannot be used or a selector fits nothing. The message names both."""
 
@@ -130,14 +136,23 @@ def _quotient(figure: Figure, other: Figure, selector: Selector) -> Figure:
     return Figure(figure.median / other.median, low, high, min(figure.n, other.n), figure.at_least, figure.open)
 
 
-def keep(source: Path, folder: Path = KEPT) -> Path:
-    """Compress a result of build/bench into the folder and return its path. Raises KeptError if it is not whole."""
+def keep(source: Path, folder: Path = KEPT, *, busy: bool = False) -> Path:
+    """Compress a result of build/bench into the folder and return its path.
+
+    Raises KeptError if it is not whole or, unless ``busy``, if other programs ran beside it.
+    """
     if not source.exists():
         raise KeptError(f"{source} is not there; measure it first")
     result = _load(source)
     for parameter in ("quick", "cut_short"):
         if result["params"].get(parameter):
             raise KeptError(f"{source}: {parameter} is {result['params'][parameter]!r}; keep a run that is whole")
+    rest = max((median(cell["samples"]) for cell in result["cells"] if cell["key"].get("what") == AT_REST), default=0)
+    if rest > _QUIET and not busy:
+        raise KeptError(
+            f"{source}: {rest:.3g} processors were busy before anything was sent, allowed are {_QUIET}: "
+            "measure it on a quiet machine, or keep it with --busy"
+        )
     folder.mkdir(exist_ok=True)
     path = folder / f"{source.stem}.json.xz"
     path.write_bytes(lzma.compress(json.dumps(result, separators=(",", ":")).encode()))

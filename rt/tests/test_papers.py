@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -437,6 +438,23 @@ def test_only_a_whole_run_of_a_known_benchmark_is_kept(tmp_path: Path, monkeypat
     unknown = CliRunner().invoke(command.main, ["keep", "y"])
     assert isinstance(unknown.exception, KeptError)
     assert "allowed are x" in str(unknown.exception)
+
+
+@pytest.mark.parametrize(("rest", "options", "is_kept"), [(0.5, [], True), (0.6, [], False), (0.6, ["--busy"], True)])
+def test_a_run_beside_other_work_is_kept_only_when_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: float, options: list[str], *, is_kept: bool
+) -> None:
+    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(command, "results", lambda: MADE)
+    monkeypatch.setattr(command, "keep", partial(kept.keep, folder=tmp_path / "kept"))
+    calm, other = ({"key": {"what": "busy at rest", "plane": plane}, "unit": "cores"} for plane in ("a", "b"))
+    cells = [{**calm, "samples": [0.1]}, {**other, "samples": [0.1, rest, 2.0]}]
+    (tmp_path / "x.json").write_text(json.dumps(_result(cells=cells)), encoding="utf-8")
+    done = CliRunner().invoke(command.main, ["keep", "x", *options])
+    assert (tmp_path / "kept" / "x.json.xz").exists() is is_kept
+    if not is_kept:
+        assert isinstance(done.exception, KeptError)
+        assert "0.6 processors were busy before anything was sent, allowed are 0.5" in str(done.exception)
 
 
 def test_the_list_of_what_is_missing_has_status_1_until_it_is_empty(
