@@ -16,7 +16,7 @@ RERUNS ?= 1
 # Test files that run at a time: unit tests keep both processors busy, while a scenario's nodes mostly wait for each
 # other and take a quarter of one. 1 is one after the other.
 BESIDE ?= 2
-SCENARIOS_BESIDE ?= 4
+SCENARIOS_BESIDE ?= 3
 CONFIG ?=
 JSON ?=
 KERNEL ?=

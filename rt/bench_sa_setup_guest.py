@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
-from multiprocessing import Pool
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
 from rt.bench_latency import KERNELS
@@ -48,7 +48,7 @@ def main() -> int:
         guest.prepare()
         wanted = [each for each in GROUNDS if str(each) not in journal and str(each) in (options.boot or names)]
         # As in bench-kernels: each emulated guest takes one core.
-        with Pool(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPool(len(os.sched_getaffinity(0))) as pool:
             for name, boot_found in pool.imap_unordered(partial(_boot, samples=options.rounds), wanted):
                 journal.add(name, boot_found)
                 bench.say(f"{name}: measured")
