@@ -24,8 +24,8 @@ impl OwnCounters {
         }
     }
 
-    /// Forgets the counters from before `now - memory`. After a pause of that length none is left, as at the start: what
-    /// quotes one of them is too old, and a signer that has lost its counter may begin anew.
+    /// Forgets the counters from before `now - memory`. After a pause of that length none is left, as at the start. Then
+    /// a message that quotes one of them is too old, and a signer that has lost its counter can start with a lower one.
     pub(crate) fn forget(&mut self, now: Time, memory: Duration) {
         let is_old = |used: &(Time, u64)| used.0 + memory + SPACING <= now;
         while self.used.front().is_some_and(is_old) {

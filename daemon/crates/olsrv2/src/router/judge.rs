@@ -22,8 +22,8 @@ const FAILURES_OF_SOURCE: (u32, u32) = (16, 4);
 const FAILURES_OF_NEIGHBOUR: (u32, u32) = (256, 128);
 /// The same for all sources that are no neighbours, together.
 const FAILURES_OF_STRANGERS: (u32, u32) = (128, 64);
-/// Originators that are heard signing for the first time: how many at once, and how many a second from then on. Keys cost
-/// nothing, so whoever makes them up gets no more than that. Trusted routers and those that are known are not among them.
+/// How many originators that are heard signing for the first time are verified at once, and how many a second from then
+/// on. Keys cost nothing, so an attacker can invent any number of routers. Trusted and known routers are not counted.
 const NEWCOMERS: (u32, u32) = (512, 128);
 /// Beyond that, one message of so many is verified. Source addresses can be forged, so a flood under somebody's address
 /// delays what he sends, but does not silence him.
