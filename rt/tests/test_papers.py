@@ -447,8 +447,8 @@ def test_a_run_beside_other_work_is_kept_only_when_that_is_wanted(
     monkeypatch.setattr(command, "DIRECTORY", tmp_path)
     monkeypatch.setattr(command, "results", lambda: MADE)
     monkeypatch.setattr(command, "keep", partial(kept.keep, folder=tmp_path / "kept"))
-    calm, other = ({"key": {"what": "busy at rest", "plane": plane}, "unit": "cores"} for plane in ("a", "b"))
-    cells = [{**calm, "samples": [0.1]}, {**other, "samples": [0.1, rest, 2.0]}]
+    starting, calm = ({"key": {"what": "busy at rest", "plane": plane}, "unit": "cores"} for plane in ("a", "b"))
+    cells = [{**starting, "samples": [0.9]}, {**calm, "samples": [0.1, rest, 2.0]}]
     (tmp_path / "x.json").write_text(json.dumps(_result(cells=cells)), encoding="utf-8")
     done = CliRunner().invoke(command.main, ["keep", "x", *options])
     assert (tmp_path / "kept" / "x.json.xz").exists() is is_kept
