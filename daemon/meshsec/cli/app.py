@@ -36,6 +36,8 @@ COMMANDS = {
     "mode": "mode:mode",
     "threat": "threat:threat",
     "secret": "secret:secret",
+    "backup": "backup:backup",
+    "restore": "backup:restore",
     "gateway": "gateway:gateway",
     "clients": "clients:clients",
     "services": "services:services",

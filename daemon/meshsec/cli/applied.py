@@ -26,7 +26,7 @@ _UNITS = (
 _ACCESS_POINT = "meshsec-hostapd.service"
 """It reads the file, too, and runs only where [access] has a radio: a password alone starts it in vain."""
 _ROUTER = "olsrv2d.service"
-_OVERLAY = Path("/etc/overlayd/overlayd.toml")
+OVERLAY = Path("/etc/overlayd/overlayd.toml")
 _IKE_FILE = "strongswan.conf"
 _IKE_FILE_LIMIT = 1 << 16
 """Bytes of a strongswan.conf."""
@@ -116,8 +116,8 @@ def _remaining(app: App, radios: Sequence[str]) -> Iterator[str]:
         yield f"if you changed [radio]: `systemctl restart {units}`"
     if _ike_differs(app):
         yield "the IKE daemon needs another configuration: `systemctl restart meshsec-ike`, which ends all SAs"
-    if files.exists(_OVERLAY):
-        yield f"if you changed [overlay]: `meshsec export overlayd > {_OVERLAY}`, `systemctl restart overlayd`"
+    if files.exists(OVERLAY):
+        yield f"if you changed [overlay]: `meshsec export overlayd > {OVERLAY}`, `systemctl restart overlayd`"
     if app.settings.routing.daemon is RoutingDaemon.OLSRD2:
         yield "if you changed [routing]: start olsrd2 again with what `meshsec export olsrd2` prints"
 
