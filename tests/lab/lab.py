@@ -112,11 +112,17 @@ class Lab:
         return self.trust(*self.nodes)
 
     def start(self, *kinds: str, nodes: Iterable[Node] | None = None) -> Self:
-        """Start daemons (``KINDS``; by default all that the nodes have) and wait until they are ready."""
+        """Start daemons (``KINDS``; by default all that the nodes have) and wait until they are ready.
+
+        A router comes with its signer, as on a machine with systemd.
+        """
         chosen = list(nodes or self.nodes.values())
+        wanted = {*kinds, "signer"} if "router" in kinds else set(kinds) or set(KINDS)
         for kind in KINDS:
             daemons = [daemon for node in chosen if (daemon := node.daemons.get(kind))]
-            if not daemons or (kinds and kind not in kinds):
+            if kind == "signer":
+                daemons = [daemon for daemon in daemons if not daemon.running]
+            if not daemons or kind not in wanted:
                 continue
             self._report(f"starting {kind} on {len(daemons)} nodes")
             for daemon in daemons:
