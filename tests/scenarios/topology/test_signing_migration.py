@@ -73,6 +73,8 @@ def _routes(node: Node, peer: Node) -> list[bool]:
 
 
 def _change_all(mesh: Lab, names: Sequence[str], signatures: str) -> None:
+    with flow(mesh["a"], mesh["f"]) as before:
+        wait_arrivals(before, SETTLED)
     with flow_without_loss(mesh["a"], mesh["f"]) as running:
         wait_arrivals(running, SETTLED)
         for name in names:
@@ -94,7 +96,8 @@ def test_a_mesh_comes_to_require_without_a_lost_packet_and_prefer_keeps_relays_t
     with flow(a, f) as running:
         wait_arrivals(running, SETTLED)
     mesh.link("b", "c").up()
-    a.wait_for("the way to f is signed again", lambda: _routes(a, f) == [True], CONVERGED)
+    for near, far in ((a, f), (f, a)):
+        near.wait_for(f"the way to {far.name} is signed again", lambda: _routes(near, far) == [True], CONVERGED)
 
     _change_all(mesh, SIGNING, "require")
     a.wait_for("d is not reached", lambda: not _routes(a, d), CONVERGED)
