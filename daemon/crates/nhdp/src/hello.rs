@@ -95,6 +95,19 @@ impl Hello {
         refused.for_each(|neighbour| neighbour.link = Some(LinkStatus::Lost));
     }
 
+    /// Makes the HELLO say nothing of a link that it says to work.
+    ///
+    /// A protocol on top calls this with the addresses of the receiving interface if it does not believe that the sender
+    /// has heard this router lately. The link then works as long as earlier HELLOs have said, and no longer.
+    pub fn ignore_link(&mut self, addresses: &BTreeSet<IpAddr>) {
+        let works = |link| matches!(link, Some(LinkStatus::Symmetric | LinkStatus::Heard));
+        for neighbour in &mut self.neighbours {
+            if works(neighbour.link) && addresses.contains(&neighbour.address) {
+                neighbour.link = None;
+            }
+        }
+    }
+
     /// Reads a message of type HELLO.
     ///
     /// Ignores addresses whose prefix is shorter than the address, and unknown values of LOCAL_IF, LINK_STATUS and

@@ -43,8 +43,11 @@ impl Instance {
             return;
         };
         // A link without L_out_metric must not be symmetric (RFC 7181, section 17.2).
-        if metric_out.is_none() || !is_fresh(ctx, own, info) {
+        if metric_out.is_none() {
             hello.refuse_link(own);
+        }
+        if !is_fresh(ctx, own, info) {
+            hello.ignore_link(own);
         }
         self.nhdp_touched = true;
         match self.nhdp.process(ctx.now, interface, source, &hello) {

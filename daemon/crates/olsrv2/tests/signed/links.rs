@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use olsrv2::{Signatures, TrustedKey};
-use rfc5444::iana::{address_tlv, local_if, message};
+use rfc5444::iana::{address_tlv, link_status, local_if, message};
 use rfc5444::{AddressEntry, Message, Packet, Tlv};
 
 use crate::peers::*;
@@ -62,6 +62,60 @@ fn a_neighbour_proves_that_it_has_heard_the_router_since_it_started() {
         assert_eq!(subject.is_symmetric(), symmetric, "{counter}");
         assert_eq!(subject.router.counters().forged, 0);
     }
+}
+
+/// Validity of the HELLOs of P, in seconds.
+const VALIDITY: u64 = 20;
+
+fn unsigned_neighbour() -> Subject {
+    let mut subject = Subject::new(Signatures::Prefer);
+    subject.hear(NEIGHBOUR, &hello(p(), vec![]).encode().unwrap());
+    assert!(subject.is_symmetric());
+    subject
+}
+
+#[test]
+fn a_neighbour_that_begins_to_sign_stays_one_until_it_quotes_the_router() {
+    let mut subject = unsigned_neighbour();
+    subject.pass(seconds(VALIDITY - 2));
+    subject.hear(
+        NEIGHBOUR,
+        &sign(&key(2), &hello(p(), vec![]), P_COUNTER, P_AGE),
+    );
+    assert!(subject.is_symmetric());
+    let quoting = hello(p(), vec![quote(subject.counter)]);
+    subject.hear(
+        NEIGHBOUR,
+        &sign(&key(2), &quoting, P_COUNTER + 1, P_AGE + 1),
+    );
+    subject.pass(seconds(VALIDITY - 2));
+    assert!(subject.is_symmetric());
+}
+
+#[test]
+fn a_neighbour_that_does_not_quote_the_router_is_none_when_what_it_said_before_ends() {
+    let mut subject = unsigned_neighbour();
+    for second in 1..=VALIDITY {
+        assert!(subject.is_symmetric(), "{second}");
+        subject.pass(seconds(1));
+        let age = P_AGE + u32::try_from(second).unwrap();
+        let signed = sign(&key(2), &hello(p(), vec![]), P_COUNTER + second, age);
+        subject.hear(NEIGHBOUR, &signed);
+    }
+    subject.pass(seconds(1));
+    assert!(!subject.is_symmetric());
+}
+
+#[test]
+fn a_neighbour_that_has_lost_the_router_needs_no_quote_to_say_so() {
+    let mut subject = unsigned_neighbour();
+    let mut lost = hello(p(), vec![]);
+    let status = lost.addresses.iter_mut().flat_map(|entry| &mut entry.tlvs);
+    for tlv in status.filter(|tlv| tlv.typ == address_tlv::LINK_STATUS) {
+        *tlv = Tlv::new(address_tlv::LINK_STATUS, 0, [link_status::LOST]);
+    }
+    subject.hear(NEIGHBOUR, &sign(&key(2), &lost, P_COUNTER, P_AGE));
+    assert!(!subject.is_symmetric());
 }
 
 #[test]
