@@ -260,7 +260,7 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 page-pictures: setup build $(STAMPS)/browser ## make the documents' pictures of the page, in a browser (root)
 	MESHSEC_PICTURES=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/scenarios/page -k 'axe or thousand'
 
-reference: setup ## generate schemas, files of defaults and lists of docs/reference/meshsec.toml.md from the declared settings
+reference: setup ## generate schemas, files of defaults, lists of docs/reference/meshsec.toml.md and READMEs of Ansible roles from what is declared
 	$(BIN)/python tools/reference
 
 docs: setup ## generate man pages and shell completions
