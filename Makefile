@@ -44,7 +44,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 # What QUICK=1 adds to a target that can do with less.
 MEASURED := $(filter-out 0,$(QUICK))
 
-.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible unit unit-python unit-rust test judged compiled emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible collection unit unit-python unit-rust test judged compiled emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-dissect kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -116,6 +116,14 @@ lint-page: $(STAMPS)/page
 lint-ansible: setup ## check the Ansible collection with ansible-lint's profile `production`
 	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_HOME="$(CURDIR)/build/ansible" ansible-lint --offline --profile production --nocolor -q .
 
+$(STAMPS)/collection: $(STAMPS)/python tools/requirements-collection.lock
+	@tools/setup collection
+	@touch $@
+
+collection: setup $(STAMPS)/collection ## build the Ansible collection and judge it as Galaxy does: galaxy-importer, `ansible-test sanity`, and what they must refuse
+	tools/collection
+	$(BIN)/pytest tests/collection
+
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
@@ -131,8 +139,8 @@ test: setup ## all proofs: `judged` beside `compiled`, `emulated` beside `machin
 	$(MAKE) --jobs=2 --output-sync=target machines emulated
 	$(MAKE) scenarios
 
-judged: ## lint-python, lint-ansible
-	$(MAKE) --jobs=1 lint-python lint-ansible
+judged: ## lint-python, lint-ansible, collection
+	$(MAKE) --jobs=1 lint-python lint-ansible collection
 
 compiled: ## beside those: lint-rust, lint-page, licences, build
 	$(MAKE) --jobs=1 lint-rust lint-page licences build
@@ -260,7 +268,7 @@ image-boot: image ## boot two of that image in QEMU: ready, locked, silent befor
 page-pictures: setup build $(STAMPS)/browser ## make the documents' pictures of the page, in a browser (root)
 	MESHSEC_PICTURES=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/scenarios/page -k 'axe or thousand'
 
-reference: setup ## generate schemas, files of defaults and lists of docs/reference/meshsec.toml.md from the declared settings
+reference: setup ## generate schemas, files of defaults, lists of docs/reference/meshsec.toml.md and READMEs of Ansible roles from what is declared
 	$(BIN)/python tools/reference
 
 docs: setup ## generate man pages and shell completions

@@ -2,25 +2,55 @@
 
 import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from runpy import run_path
 
 import jsonschema
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from meshsec.core.config import settings
 from meshsec.core.policy.policy import Policy
 
 ROOT = Path(__file__).parents[3]
-PAGES = run_path(str(ROOT / "tools/reference"))["pages"](ROOT)
+TOOL = run_path(str(ROOT / "tools/reference"))
+PAGES = TOOL["pages"](ROOT)
+ROLES = sorted((ROOT / "ansible/roles").iterdir())
 SCHEMA = json.loads((ROOT / "docs/reference/schema/meshsec-toml.json").read_text())
 VECTORS = ROOT / "tests/vectors/config"
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_generated_file_is_up_to_date(path: Path) -> None:
     assert path.read_text() == PAGES[path], "run `make reference`"
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_the_declared_default_of_a_role_is_the_one_in_force(role: Path) -> None:
+    declared = yaml.safe_load((role / "meta/argument_specs.yml").read_text())["argument_specs"]
+    options = [option for entry in declared.values() for option in entry.get("options", {}).items()]
+    stated = {name: option["default"] for name, option in options if "default" in option}
+    in_force = yaml.safe_load((role / "defaults/main.yml").read_text()) or {}
+    assert stated == {name: in_force[name] for name in stated}
+    assert set(in_force) <= {name for name, _ in options}
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "row"),
+    [
+        ("meta/argument_specs.yml", "type: bool", "type: str", "| `chrony_sets_clock` | str | `true` |"),
+        ("defaults/main.yml", "_clock: true", "_clock: false", "| `chrony_sets_clock` | bool | `false` |"),
+    ],
+)
+def test_the_readme_of_a_role_follows_its_declarations(
+    file: str, before: str, after: str, row: str, tmp_path: Path
+) -> None:
+    role = shutil.copytree(ROOT / "ansible/roles/chrony", tmp_path / "chrony")
+    assert row not in TOOL["role_readme"](role)
+    (role / file).write_text((role / file).read_text().replace(before, after))
+    assert row in TOOL["role_readme"](role)
 
 
 def test_every_table_of_the_page_has_keys() -> None:
