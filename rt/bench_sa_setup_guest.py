@@ -47,20 +47,17 @@ def main() -> int:
     options = bench.parse()
     bench.need(guest.obstacle())
     journal = bench.journal({"boots": names, "cases": list(map(str, CASES)), "samples": options.rounds})
-    wanted = {
-        ground: [case for case in CASES if _visit(ground, case) not in journal]
+    wanted: dict[Ground, Sequence[Case]] = {
+        ground: cases
         for ground in GROUNDS
         if str(ground) in (options.boot or names)
+        and (cases := [case for case in CASES if _visit(ground, case) not in journal])
     }
     with bench.measuring():
         guest.prepare()
         for ground in wanted:  # What a run before has left there is in the journal, or was measured in another way.
             shutil.rmtree(_folder(ground), ignore_errors=True)
-        try:
-            _boot_all(bench, {ground: cases for ground, cases in wanted.items() if cases})
-        finally:
-            for ground, cases in wanted.items():
-                _keep(bench, journal, ground, cases)
+        _boot_all(bench, journal, wanted)
     found = {
         ground: {case: journal[visit] for case in CASES if (visit := _visit(ground, case)) in journal}
         for ground in GROUNDS
@@ -78,14 +75,20 @@ def main() -> int:
     return bench.finish(_result(bench, {ground: cases for ground, cases in found.items() if cases}), paper_figure.draw)
 
 
-def _boot_all(bench: Bench, wanted: Mapping[Ground, Sequence[Case]]) -> None:
-    """Boot each of them. One that fails is left out; what it measured until then is in its folder."""
-    # As in bench-kernels: each emulated guest takes one core.
-    with ThreadPool(len(os.sched_getaffinity(0))) as pool:
-        for ground, failure in pool.imap_unordered(partial(_boot, samples=bench.options.rounds), wanted.items()):
-            if failure:
-                bench.left_out.append(failure)
-            bench.say(failure or f"{ground}: measured")
+def _boot_all(bench: Bench, journal: Journal, wanted: dict[Ground, Sequence[Case]]) -> None:
+    """Boot each of them, and keep what it measured, also when it fails or all of it is interrupted."""
+    boots = list(wanted.items())
+    try:
+        # As in bench-kernels: each emulated guest takes one core.
+        with ThreadPool(len(os.sched_getaffinity(0))) as pool:
+            for ground, failure in pool.imap_unordered(partial(_boot, samples=bench.options.rounds), boots):
+                _keep(bench, journal, ground, wanted.pop(ground))
+                if failure:
+                    bench.left_out.append(failure)
+                bench.say(failure or f"{ground}: measured")
+    finally:
+        while wanted:
+            _keep(bench, journal, *wanted.popitem())
 
 
 def _boot(wanted: tuple[Ground, Sequence[Case]], samples: int) -> tuple[Ground, str]:
