@@ -8,19 +8,22 @@ compare cells, not milliseconds.
 """
 
 import os
+import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
 from typing import Any
 
 from rt.bench_latency import KERNELS
 from rt.kernels import paper_figure
-from rt.kernels.boot import Boot, Ground, boot
+from rt.kernels.boot import Ground, boot, read
 from rt.kernels.cases import Case, of_paper
 from rt.kernels.rig import CHANNEL, SAMPLE_TIMEOUT
 from rt.measure.frame import Bench
-from rt.measure.results import DIRECTORY, QUICK, Cell, Result
+from rt.measure.journal import Journal
+from rt.measure.results import DIRECTORY, QUICK, Cell, MeasurementError, Result
 from rt.sa_setup.block import Block
 from rt.sa_setup.plan import NICE, Key
 from tests.lab.machines import guest
@@ -36,7 +39,7 @@ CASES = tuple(of_paper((-20, 0, 19) if QUICK else NICE))
 
 
 def main() -> int:
-    """Boot each kernel once for all cases."""
+    """Boot each kernel once for all cases, or for those that a run before has not measured."""
     bench = Bench("sa-setup-guest", __doc__, 3 if QUICK else 10, "set-ups of each case", resumable=True)
     names = [str(ground) for ground in GROUNDS]
     about = f"boot only this one now, of {'; '.join(names)}; --resume goes on with the others"
@@ -44,24 +47,85 @@ def main() -> int:
     options = bench.parse()
     bench.need(guest.obstacle())
     journal = bench.journal({"boots": names, "cases": list(map(str, CASES)), "samples": options.rounds})
+    wanted: dict[Ground, Sequence[Case]] = {
+        ground: cases
+        for ground in GROUNDS
+        if str(ground) in (options.boot or names)
+        and (cases := [case for case in CASES if _visit(ground, case) not in journal])
+    }
     with bench.measuring():
         guest.prepare()
-        wanted = [each for each in GROUNDS if str(each) not in journal and str(each) in (options.boot or names)]
-        # As in bench-kernels: each emulated guest takes one core.
-        with ThreadPool(len(os.sched_getaffinity(0))) as pool:
-            for name, boot_found in pool.imap_unordered(partial(_boot, samples=options.rounds), wanted):
-                journal.add(name, boot_found)
-                bench.say(f"{name}: measured")
-    found = {ground: journal[str(ground)] for ground in GROUNDS if str(ground) in journal}
-    missing = [name for name in names if name not in journal]
+        for ground in wanted:  # What a run before has left there is in the journal, or was measured in another way.
+            shutil.rmtree(_folder(ground), ignore_errors=True)
+        _boot_all(bench, journal, wanted)
+    found = {
+        ground: {case: journal[visit] for case in CASES if (visit := _visit(ground, case)) in journal}
+        for ground in GROUNDS
+    }
+    missing = [
+        f"{ground} ({len(CASES) - len(cases)} of {len(CASES)} cases)"
+        for ground, cases in found.items()
+        if len(cases) < len(CASES)
+    ]
     if missing:
-        bench.cut_short = bench.cut_short or f"not booted yet: {'; '.join(missing)}"
+        reasons = [bench.cut_short] if bench.cut_short else []
+        bench.cut_short = "; ".join([*reasons, f"not measured yet: {', '.join(missing)}"])
     else:
         journal.close()
-    return bench.finish(_result(bench, found), paper_figure.draw)
+    return bench.finish(_result(bench, {ground: cases for ground, cases in found.items() if cases}), paper_figure.draw)
 
 
-def _result(bench: Bench, found: Mapping[Ground, Mapping[str, Any]]) -> Result:
+def _boot_all(bench: Bench, journal: Journal, wanted: dict[Ground, Sequence[Case]]) -> None:
+    """Boot each of them, and keep what it measured, also when it fails or all of it is interrupted."""
+    boots = list(wanted.items())
+    try:
+        # As in bench-kernels: each emulated guest takes one core.
+        with ThreadPool(len(os.sched_getaffinity(0))) as pool:
+            for ground, failure in pool.imap_unordered(partial(_boot, samples=bench.options.rounds), boots):
+                _keep(bench, journal, ground, wanted.pop(ground))
+                if failure:
+                    bench.left_out.append(failure)
+                bench.say(failure or f"{ground}: measured")
+    finally:
+        while wanted:
+            _keep(bench, journal, *wanted.popitem())
+
+
+def _boot(wanted: tuple[Ground, Sequence[Case]], samples: int) -> tuple[Ground, str]:
+    """Return the ground, and why its boot failed."""
+    ground, cases = wanted
+    try:
+        boot(ground, _folder(ground), samples, cases, PAUSE)
+    except MeasurementError as error:
+        print(error, file=sys.stderr, flush=True)
+        return ground, f"{ground}: the boot failed; {_folder(ground)}/output says why"
+    return ground, ""
+
+
+def _keep(bench: Bench, journal: Journal, ground: Ground, cases: Sequence[Case]) -> None:
+    """Put what the guest has left of these cases into the journal."""
+    for case in cases:
+        try:
+            booted = read(_folder(ground), [case])
+        except (OSError, ValueError):  # Not measured, or cut off while it was written.
+            continue
+        except MeasurementError as error:
+            bench.left_out.append(str(error))
+            continue
+        one = booted.cases[case]
+        found = {"release": booted.release, "block": one.block.as_dict(), "latest": max(one.wake_ups)}
+        journal.add(_visit(ground, case), found)
+
+
+def _folder(ground: Ground) -> Path:
+    return DIRECTORY / "sa-setup-guest" / str(ground).replace(", ", "-")
+
+
+def _visit(ground: Ground, case: Case) -> str:
+    return f"{ground}: {case}"
+
+
+def _result(bench: Bench, found: Mapping[Ground, Mapping[Case, Any]]) -> Result:
     params = {
         "samples": bench.options.rounds,
         "esp": "kernel",
@@ -70,28 +134,15 @@ def _result(bench: Bench, found: Mapping[Ground, Mapping[str, Any]]) -> Result:
         "time": "1 ns for each instruction",
         "radio": f"airmedium, {CHANNEL.rate} Mbit/s",
         "given_up_after_s": SAMPLE_TIMEOUT,
-        "kernels": {ground.kernel.name: each["release"] for ground, each in found.items()},
+        "kernels": {ground.kernel.name: one["release"] for ground, cases in found.items() for one in cases.values()},
     }
-    return bench.result(params, [cell for ground, each in found.items() for cell in _cells(ground, each["cases"])])
+    return bench.result(params, [cell for ground, cases in found.items() for cell in _cells(ground, cases)])
 
 
-def _boot(ground: Ground, samples: int) -> tuple[str, Mapping[str, Any]]:
-    folder = DIRECTORY / "sa-setup-guest" / str(ground).replace(", ", "-")
-    return str(ground), _as_json(boot(ground, folder, samples, CASES, PAUSE))
-
-
-def _as_json(booted: Boot) -> Mapping[str, Any]:
-    """Return what a boot found; of the wake-ups the latest one."""
-    cases = {
-        str(case): {"block": each.block.as_dict(), "latest": max(each.wake_ups)} for case, each in booted.cases.items()
-    }
-    return {"release": booted.release, "cases": cases}
-
-
-def _cells(ground: Ground, cases: Mapping[str, Any]) -> Iterator[Cell]:
+def _cells(ground: Ground, cases: Mapping[Case, Any]) -> Iterator[Cell]:
     where = {"testbed": ground.testbed, "kernel": ground.kernel.name}
-    for text, found in cases.items():
-        key, block = _key(Case.of(text)), Block.from_dict(found["block"])
+    for case, found in cases.items():
+        key, block = _key(case), Block.from_dict(found["block"])
         if totals := block.totals(SAMPLE_TIMEOUT):
             total = key.of(what="total", source="capture", **where)
             yield Cell(total, "ms", [1000 * sample for sample in totals], block.overdue)
