@@ -136,3 +136,9 @@ def test_a_driver_that_counts_little_gives_zeros_and_no_airtime() -> None:
     assert decode_station(station()) == ("02:00:00:00:01:00", Station())
     only_short = station(number(3, 77), number(10, 1), attribute(8, attribute(1, struct.pack("=H", 55))))
     assert decode_station(only_short)[1] == Station(1, 77, 0, 0, None, 5.5)
+
+
+def test_an_airtime_of_zero_is_that_of_a_driver_that_does_not_count_it() -> None:
+    sent = [number(10, 1000), attribute(24, struct.pack("=Q", 1_400_000))]
+    assert decode_station(station(*sent, attribute(39, struct.pack("=Q", 0))))[1].airtime is None
+    assert decode_station(station(*sent, attribute(39, struct.pack("=Q", 1))))[1].airtime == pytest.approx(1e-6)

@@ -258,7 +258,10 @@ def decode_interface(one: Any) -> tuple[int, Interface]:
 
 
 def decode_station(one: Any) -> tuple[str, Station]:
-    """Decode a neighbour's address and its counters; what the driver does not count is 0, and its airtime None."""
+    """Decode a neighbour's address and its counters; what the driver does not count is 0, and its airtime None.
+
+    mac80211 gives an airtime of 0 for every driver that does not report the time of its frames.
+    """
 
     def counted(name: str) -> Any:
         return one.get_nested("NL80211_ATTR_STA_INFO", f"NL80211_STA_INFO_{name}")
@@ -272,7 +275,7 @@ def decode_station(one: Any) -> tuple[str, Station]:
         octets=counted("TX_BYTES64") or counted("TX_BYTES") or 0,
         retries=counted("TX_RETRIES") or 0,
         failed=counted("TX_FAILED") or 0,
-        airtime=None if airtime is None else airtime / _MICROSECONDS,
+        airtime=airtime / _MICROSECONDS if airtime else None,
         rate=rate / _RATES_PER_MBIT,
     )
 
