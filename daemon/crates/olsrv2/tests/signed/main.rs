@@ -7,3 +7,4 @@ mod identity;
 mod links;
 mod peers;
 mod replay;
+mod waiting;
