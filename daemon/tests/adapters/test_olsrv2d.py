@@ -374,6 +374,7 @@ def test_thousands_of_trusted_addresses_go_in_portions(path: Path) -> None:
             told = [await daemon.heard.get() for _ in range(3)]
             assert [len(one["addresses"]) for one in told] == [PORTION, PORTION, 1]
             assert [one["more"] for one in told] == [True, True, False]
+            assert [one["portion"] for one in told] == [0, 1, 2]
 
     run(scenario)
 

@@ -442,6 +442,18 @@ def test_after_an_hour_a_relay_is_not_doubted_any_more() -> None:
     assert avoidance.doubted(1 + FIRST + FORGOTTEN) == frozenset()
 
 
+def test_a_hostile_peer_has_no_more_than_a_few_relays_avoided_at_a_time() -> None:
+    avoidance, relays = Avoidance(), [node(1000 + number) for number in range(10)]
+    for second, relay in enumerate(relays):
+        # The peer is silent over each relay in turn, and answers over the next one.
+        avoidance.decide(second, {C: Standing(relay, answered_at=second, helps=True)})
+        avoidance.decide(second, {C: Standing(relay, silent=True, concluded=True)})
+    assert [*avoidance.marks] == relays[:TRIES]
+    assert all(mark.left for relay, mark in avoidance.marks.items() if relay != relays[TRIES - 1])
+    accusing = {B: Standing(relays[-1], silent=True, concluded=True)}
+    assert [one.what for one in avoidance.decide(20, accusing)] == [What.ON_TRIAL], "another peer may accuse"
+
+
 def test_not_everybody_is_avoided_at_a_time() -> None:
     avoidance = Avoidance()
     silent = {

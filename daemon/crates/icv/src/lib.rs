@@ -19,7 +19,7 @@
 //!
 //! # Contract
 //!
-//! No octets from the network make this crate panic.
+//! No octets make this crate panic, whether they come from the network or from the router that asks for a signature.
 #![no_std]
 #![forbid(unsafe_code)]
 

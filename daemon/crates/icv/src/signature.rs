@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use ed25519_dalek::{Signature, VerifyingKey};
 use rfc5444::iana::message_tlv;
-use rfc5444::{covered_octets, Tlv};
+use rfc5444::{covered_octets, DecodeError, Tlv};
 use sha2::{Digest, Sha512};
 
 use crate::{Fault, DOMAIN, KEY_LENGTH, SIGNATURE_LENGTH};
@@ -86,7 +86,7 @@ impl Claim {
         if !may_speak(&key, originator) {
             return Err(Fault::Address);
         }
-        let signed = signed_octets(message).ok_or(Fault::Signature)?;
+        let signed = signed_octets(message).map_err(|_| Fault::Signature)?;
         key.verify_strict(&signed, &Signature::from_bytes(&self.signature))
             .map_err(|_| Fault::Signature)
     }
@@ -103,11 +103,15 @@ pub fn address_of(key: &[u8; KEY_LENGTH]) -> Option<Ipv6Addr> {
     VerifyingKey::from_bytes(key).ok().map(|key| hash(&key))
 }
 
-/// Returns the octets that a signature covers; `None` for a malformed message.
-pub(crate) fn signed_octets(message: &[u8]) -> Option<Vec<u8>> {
+/// Returns the octets that a signature covers.
+///
+/// # Errors
+///
+/// A malformed message header or message TLV block.
+pub(crate) fn signed_octets(message: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut octets = DOMAIN.to_vec();
-    octets.extend(covered_octets(message).ok()?);
-    Some(octets)
+    octets.extend(covered_octets(message)?);
+    Ok(octets)
 }
 
 /// Returns whether an originator is the hash of the key that may speak for it: whether it is in fc00::/7.

@@ -29,17 +29,14 @@ impl Signer {
     ///
     /// # Errors
     ///
-    /// A message that becomes longer than 65535 octets.
-    ///
-    /// # Panics
-    ///
-    /// If `message` is malformed. It must be exactly one message that this router has encoded.
+    /// [`EncodeError::Message`] if `message` is not exactly one message, whose address blocks are not examined. A message
+    /// that becomes longer than 65535 octets.
     pub fn sign(&self, message: &[u8], counter: u64, age: u32) -> Result<Vec<u8>, EncodeError> {
         let mut value = counter.to_be_bytes().to_vec();
         value.extend(age.to_be_bytes());
         let timestamp = Tlv::new(message_tlv::TIMESTAMP, TIMESTAMP_EXTENSION, value);
         let dated = with_message_tlv(message, &timestamp)?;
-        let signed = signed_octets(&dated).expect("an encoded message is well-formed");
+        let signed = signed_octets(&dated)?;
         let mut value = self.public().to_vec();
         value.extend(self.0.sign(&signed).to_bytes());
         with_message_tlv(&dated, &Tlv::new(message_tlv::ICV, ICV_EXTENSION, value))

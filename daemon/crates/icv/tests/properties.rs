@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use icv::{Claim, Signer};
 use proptest::prelude::*;
 use rfc5444::iana::message_tlv;
-use rfc5444::{AddressEntry, Message, Prefix, Tlv};
+use rfc5444::{AddressEntry, EncodeError, Message, Prefix, Tlv};
 
 /// Any message whose originator is no hash.
 fn any_message() -> impl Strategy<Value = Message> {
@@ -61,6 +61,20 @@ fn lasting(mut message: Message) -> Message {
 }
 
 proptest! {
+    #[test]
+    fn what_is_no_message_is_refused_and_not_signed(
+        message in any_message(), cut in any::<prop::sample::Index>(), octets in prop::collection::vec(any::<u8>(), 0..80)
+    ) {
+        let (signer, whole) = (Signer::new(&[1; 32]), message.encode().unwrap());
+        let cut = &whole[..cut.index(whole.len())];
+        prop_assert!(matches!(signer.sign(cut, 1, 0), Err(EncodeError::Message(_))));
+        // Arbitrary octets, and those that begin as a message does.
+        for octets in [octets.clone(), [&whole[..2], &octets].concat()] {
+            let signed = signer.sign(&octets, 1, 0);
+            prop_assert!(Message::decode(&octets).is_err() || signed.is_ok());
+        }
+    }
+
     #[test]
     fn whatever_is_signed_verifies_and_says_the_same(
         message in any_message(), seed in any::<[u8; 32]>(), counter in any::<u64>(), age in any::<u32>()

@@ -28,6 +28,7 @@ mod rate;
 mod refusal;
 mod router;
 mod routing;
+mod seen;
 mod seqnum;
 mod signatures;
 mod speakers;

@@ -67,6 +67,11 @@ impl RateLimiter {
         strangers.or_insert_with(bucket).take(now) || is_neighbour()
     }
 
+    /// Forgets the budget of the strangers of an interface that is gone.
+    pub(crate) fn forget_interface(&mut self, interface: InterfaceId) {
+        self.strangers.remove(&interface);
+    }
+
     /// Forgets the half of the sources that has used the least. It does so all at once, because it must visit all
     /// sources.
     fn forget_half(&mut self, now: Time) {

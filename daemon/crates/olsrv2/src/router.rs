@@ -80,9 +80,10 @@ impl Router {
     /// sequence numbers.
     pub fn new(config: Config, now: Time, seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
+        let digest_key = rng.u64(..) | 1;
         let mut router = Self {
             config,
-            digest_key: rng.u64(..) | 1,
+            digest_key,
             rng,
             instances: Vec::new(),
             old_originators: BTreeMap::new(),
@@ -93,7 +94,7 @@ impl Router {
             limiter: RateLimiter::default(),
             trusted: BTreeSet::new(),
             speakers: Speakers::default(),
-            failures: Failures::new(now),
+            failures: Failures::new(now, digest_key),
             verify: Claim::verify,
             signing: false,
             own_key: None,

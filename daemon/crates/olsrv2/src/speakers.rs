@@ -41,6 +41,9 @@ struct Speaker {
     /// The highest floor that it has announced.
     floor: u64,
     windows: BTreeMap<Way, Window>,
+    /// The highest counter that was heard on an interface which is gone. Later HELLOs have higher ones, wherever they
+    /// are heard.
+    gone: Option<u64>,
     heard: Time,
 }
 
@@ -129,7 +132,8 @@ impl Speakers {
         }
         let window = speaker.windows.get(&way).copied().unwrap_or_default();
         let is_new = claim.counter >= speaker.floor && window.is_new(claim.counter);
-        if is_new {
+        let is_past = way != Way::Flooded && speaker.gone >= Some(claim.counter);
+        if is_new && !is_past {
             Ok(())
         } else {
             Err(Refused::Replayed)
@@ -153,6 +157,7 @@ impl Speakers {
             key: claim.key,
             floor: 0,
             windows: BTreeMap::new(),
+            gone: None,
             heard: now,
         };
         let speaker = self.speakers.entry(originator).or_insert_with(new);
@@ -165,6 +170,15 @@ impl Speakers {
         Proof {
             counter: claim.counter,
             floor: claim.floor(),
+        }
+    }
+
+    /// Forgets what was heard on an interface that is gone, except that it is not taken in again.
+    pub(crate) fn forget_interface(&mut self, interface: InterfaceId) {
+        for speaker in self.speakers.values_mut() {
+            let window = speaker.windows.remove(&Way::Direct(interface));
+            let newest = window.and_then(|window| window.newest());
+            speaker.gone = speaker.gone.max(newest);
         }
     }
 
@@ -188,5 +202,59 @@ impl Speakers {
             };
             self.speakers.remove(&oldest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use rfc5444::iana::message::HELLO;
+    use rfc5444::Message;
+
+    use super::*;
+
+    const FROM: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
+
+    fn claim(counter: u64) -> Claim {
+        let hello = Message::new(HELLO, FROM).encode().unwrap();
+        let signed = icv::Signer::new(&[7; KEY_LENGTH]).sign(&hello, counter, 0);
+        let message = Message::decode(&signed.unwrap()).unwrap();
+        let mut claim = Claim::read(&message.tlvs).unwrap().unwrap();
+        // All have the floor 0, so that the windows alone decide.
+        claim.age = u32::MAX;
+        claim
+    }
+
+    /// Takes counters in on a way, and returns those that were new.
+    fn hear(speakers: &mut Speakers, way: Way, counters: &[u64]) -> Vec<u64> {
+        let mut take = |counter: &u64| {
+            let claim = claim(*counter);
+            let is_new = speakers.check(Time::ZERO, FROM, &claim, way).is_ok();
+            if is_new {
+                speakers.accept(Time::ZERO, FROM, &claim, way, 10);
+            }
+            is_new
+        };
+        let counters = counters.iter().copied();
+        counters.filter(|counter| take(counter)).collect()
+    }
+
+    #[test]
+    fn an_interface_that_is_gone_leaves_no_window_and_nothing_is_taken_in_twice() {
+        let mut speakers = Speakers::default();
+        assert_eq!(hear(&mut speakers, Way::Flooded, &[5, 9]), [5, 9]);
+        for id in 0..1000 {
+            let way = Way::Direct(InterfaceId(id));
+            let base = 10 + 2 * u64::from(id);
+            // What was heard on the interface before, and what is new.
+            let again = [base - 2, base - 1];
+            assert_eq!(hear(&mut speakers, way, &[base, base + 1]).len(), 2);
+            assert!(id == 0 || hear(&mut speakers, way, &again).is_empty());
+            speakers.forget_interface(InterfaceId(id));
+            assert!(hear(&mut speakers, way, &[base, base + 1]).is_empty());
+        }
+        assert_eq!(speakers.speakers[&FROM].windows.len(), 1);
+        assert_eq!(hear(&mut speakers, Way::Flooded, &[5, 8, 9, 10]), [8, 10]);
     }
 }

@@ -61,8 +61,10 @@ pub(crate) struct Node {
     proof: Option<Proof>,
     /// What it quotes of its neighbours' counters, by originator.
     quotes: BTreeMap<IpAddr, Quote>,
-    /// The neighbours with which a link was confirmed when its last message was taken in.
+    /// The neighbours to which its link was confirmed when the last message of either end was taken in.
     confirmed: BTreeSet<IpAddr>,
+    /// The neighbours whose link to it was confirmed then, which are in their sets too.
+    confirms: BTreeSet<IpAddr>,
     neighbours: BTreeMap<IpAddr, Tuple<NeighbourAddress>>,
     attached: BTreeMap<Prefix, Tuple<AttachedNetwork>>,
 }

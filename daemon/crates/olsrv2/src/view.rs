@@ -135,7 +135,8 @@ pub struct EdgeView {
     pub metric: Metric,
     /// TR_seq_number or TA_seq_number.
     pub ansn: u16,
-    /// Whether both ends have signed the link when a message of `from` was taken in last.
+    /// Whether both ends have signed the link, and `to` had heard `from` lately when the last message of either was
+    /// taken in. The other direction is another edge.
     pub confirmed: bool,
     /// TR_time or TA_time.
     pub expires: Time,

@@ -23,6 +23,11 @@ impl Window {
         }
     }
 
+    /// Returns the highest counter that was taken in.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
     /// Records a counter for which [`Window::is_new`] is true.
     pub(crate) fn take(&mut self, counter: u64) {
         let newest = self.newest.unwrap_or(counter);

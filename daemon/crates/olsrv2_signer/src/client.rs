@@ -16,8 +16,8 @@ const READ_MAX: usize = 4096;
 pub struct Client {
     stream: UnixStream,
     frames: Frames,
-    /// Whether the last request was refused, so that a row of refusals is one line in the log.
-    refused: bool,
+    /// How many requests in a row were refused, of which the log has two lines: why, and how many.
+    refused: u64,
 }
 
 impl Client {
@@ -26,7 +26,7 @@ impl Client {
         Self {
             stream,
             frames: Frames::default(),
-            refused: false,
+            refused: 0,
         }
     }
 
@@ -60,12 +60,11 @@ impl Client {
     }
 
     fn answer(&mut self, now: Time, key: &mut Key, request: &[u8]) -> Vec<u8> {
-        let signed = key.sign(now, request);
-        let again = std::mem::replace(&mut self.refused, signed.is_err());
-        match signed {
+        match key.sign(now, request) {
             Ok((counter, signed)) => {
-                if again {
-                    log::info!("signing again");
+                if self.refused > 0 {
+                    log::info!("signing again; {} requests were refused", self.refused);
+                    self.refused = 0;
                 }
                 let answer = Answer {
                     counter,
@@ -74,9 +73,10 @@ impl Client {
                 answer.frame()
             }
             Err(refusal) => {
-                if !again {
+                if self.refused == 0 {
                     log::warn!("a message is not signed: {refusal}");
                 }
+                self.refused += 1;
                 Answer::refusal()
             }
         }
@@ -99,12 +99,12 @@ mod tests {
 
     use super::*;
     use crate::counter::Counter;
+    use crate::test_directory::Directory;
 
-    fn pair(name: &str) -> (Client, UnixStream, Key) {
+    fn pair(directory: &Directory) -> (Client, UnixStream, Key) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let file = format!("olsrv2-signer-client-{name}-{}", std::process::id());
-        let counter = Counter::open(&std::env::temp_dir().join(file)).unwrap();
+        let counter = Counter::open(&directory.join("counter")).unwrap();
         (Client::new(ours), theirs, Key::new(&[7; 32], counter))
     }
 
@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn each_request_has_its_answer_also_when_one_is_refused() {
-        let (mut client, mut router, mut key) = pair("answers");
+        let directory = Directory::new("answers");
+        let (mut client, mut router, mut key) = pair(&directory);
         let nothing = Request {
             floor: None,
             message: &[],
@@ -141,16 +142,24 @@ mod tests {
             }));
         }
         assert!(matches!(signed[..], [Some(first), None, Some(last)] if last == first + 1));
+        assert_eq!(client.refused, 0, "signing again");
+        router
+            .write_all(&[nothing.frame(), nothing.frame()].concat())
+            .unwrap();
+        assert!(client.serve(Time::ZERO, &mut key));
+        assert_eq!(client.refused, 2);
         drop(router);
         assert!(!client.serve(Time::ZERO, &mut key));
     }
 
     #[test]
     fn who_floods_or_does_not_read_is_disconnected() {
-        let (mut client, mut router, mut key) = pair("flood");
+        let directory = Directory::new("flood");
+        let (mut client, mut router, mut key) = pair(&directory);
         router.write_all(&u32::MAX.to_be_bytes()).unwrap();
         assert!(!client.serve(Time::ZERO, &mut key));
-        let (mut client, mut router, mut key) = pair("deaf");
+        let directory = Directory::new("deaf");
+        let (mut client, mut router, mut key) = pair(&directory);
         let served = (0..100_000)
             .all(|_| router.write_all(&hello()).is_ok() && client.serve(Time::ZERO, &mut key));
         assert!(!served);

@@ -107,17 +107,12 @@ fn since_1970() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn directory(name: &str) -> PathBuf {
-        let directory =
-            std::env::temp_dir().join(format!("olsrv2-signer-{name}-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        directory
-    }
+    use crate::test_directory::Directory;
 
     #[test]
     fn no_counter_comes_twice_wherever_the_power_is_cut() {
-        let path = directory("cut").join("counter");
+        let directory = Directory::new("cut");
+        let path = directory.join("counter");
         let mut last = None;
         for used in [0, 1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3] {
             let mut counter = Counter::open(&path).unwrap();
@@ -127,12 +122,12 @@ mod tests {
                 last = Some(next);
             }
         }
-        fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]
     fn the_disk_is_written_once_in_a_block_and_before_a_counter_is_used() {
-        let path = directory("blocks").join("counter");
+        let directory = Directory::new("blocks");
+        let path = directory.join("counter");
         fs::write(&path, "5\n").unwrap();
         let mut counter = Counter::open(&path).unwrap();
         assert_eq!(counter.next().unwrap(), 5);
@@ -145,38 +140,37 @@ mod tests {
         assert!(!path.exists());
         assert_eq!(counter.next().unwrap(), 5 + BLOCK);
         assert_eq!(stored(), format!("{}\n", 5 + 2 * BLOCK));
-        fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]
     fn without_a_disk_or_a_counter_nothing_is_given() {
-        let gone = directory("gone");
+        let gone = Directory::new("gone");
         let mut counter = Counter::open(&gone.join("counter")).unwrap();
-        fs::remove_dir_all(&gone).unwrap();
+        fs::remove_dir_all(&*gone).unwrap();
         assert!(counter.next().is_err());
-        fs::create_dir_all(&gone).unwrap();
+        fs::create_dir_all(&*gone).unwrap();
         assert!(counter.next().is_ok());
         fs::write(gone.join("counter"), u64::MAX.to_string()).unwrap();
         drop(counter);
         let mut last = Counter::open(&gone.join("counter")).unwrap();
         assert!(last.next().is_err());
-        fs::remove_dir_all(gone).unwrap();
     }
 
     #[test]
     fn two_processes_do_not_share_a_counter() {
-        let path = directory("two").join("counter");
+        let directory = Directory::new("two");
+        let path = directory.join("counter");
         let first = Counter::open(&path).unwrap();
         let refused = Counter::open(&path).unwrap_err();
         assert!(refused.contains("another process"), "{refused}");
         drop(first);
         assert!(Counter::open(&path).is_ok());
-        fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]
     fn a_reservation_that_fails_is_not_used_whether_or_not_it_reached_the_disk() {
-        let path = directory("torn").join("counter");
+        let directory = Directory::new("torn");
+        let path = directory.join("counter");
         fs::write(&path, "5\n").unwrap();
         let obstacle = path.with_extension("new");
         fs::create_dir(&obstacle).unwrap();
@@ -187,12 +181,12 @@ mod tests {
         drop(counter);
         fs::write(&path, format!("{}\n", 5 + BLOCK)).unwrap();
         assert_eq!(Counter::open(&path).unwrap().next().unwrap(), 5 + BLOCK);
-        fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]
     fn a_file_without_a_counter_is_refused_and_said_by_name() {
-        let path = directory("wrong").join("counter");
+        let directory = Directory::new("wrong");
+        let path = directory.join("counter");
         for text in ["", "-1", "0x10", "18446744073709551616", "1 2"] {
             fs::write(&path, text).unwrap();
             let refused = Counter::open(&path).unwrap_err();
@@ -201,6 +195,5 @@ mod tests {
                 "{refused}"
             );
         }
-        fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 }

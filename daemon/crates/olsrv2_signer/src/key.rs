@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use daemonkit::Time;
 use icv::{is_hash, is_hash_of, Claim, Request, Signer};
 use rfc5444::iana::message;
-use rfc5444::Message;
+use rfc5444::{EncodeError, Message};
 
 use crate::counter::Counter;
 use crate::pace::Pace;
@@ -81,8 +81,11 @@ impl Key {
         let counter = counter.map_err(|error| Refusal::Disk(error.to_string()))?;
         let age = counter.checked_sub(request.floor.unwrap_or(counter));
         let age = age.ok_or(Refusal::Floor)?.try_into().unwrap_or(u32::MAX);
-        let signed = self.signer.sign(request.message, counter, age);
-        Ok((counter, signed.map_err(|_| Refusal::Length)?))
+        match self.signer.sign(request.message, counter, age) {
+            Ok(signed) => Ok((counter, signed)),
+            Err(EncodeError::Message(_)) => Err(Refusal::Message),
+            Err(_) => Err(Refusal::Length),
+        }
     }
 
     fn check(&self, octets: &[u8]) -> Result<(), Refusal> {
@@ -112,23 +115,24 @@ mod tests {
     use rfc5444::Tlv;
 
     use super::*;
+    use crate::test_directory::Directory;
 
-    fn counter(name: &str) -> Counter {
-        let file = format!("olsrv2-signer-key-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(file);
+    /// Returns a counter that begins at 1000.
+    fn counter(directory: &Directory) -> Counter {
+        let path = directory.join("counter");
         std::fs::write(&path, "1000\n").unwrap();
         Counter::open(&path).unwrap()
     }
 
     /// Returns a key whose hash is a node's address, and that address.
-    fn node(name: &str) -> (Key, Ipv6Addr) {
+    fn node(directory: &Directory) -> (Key, Ipv6Addr) {
         let mut seeds = (0..u64::MAX).map(|n| std::array::from_fn(|at| n.to_le_bytes()[at % 8]));
         let found = seeds.find_map(|seed| {
             let address = icv::address_of(&Signer::new(&seed).public())?;
             is_hash(address.into()).then_some((seed, address))
         });
         let (seed, address) = found.unwrap();
-        (Key::new(&seed, counter(name)), address)
+        (Key::new(&seed, counter(directory)), address)
     }
 
     fn request(message: &Message, floor: Option<u64>) -> Vec<u8> {
@@ -149,7 +153,8 @@ mod tests {
 
     #[test]
     fn hellos_and_tcs_of_this_node_are_signed_with_growing_counters() {
-        let mut key = Key::new(&[7; 32], counter("good"));
+        let directory = Directory::new("good");
+        let mut key = Key::new(&[7; 32], counter(&directory));
         let originator = Ipv4Addr::new(10, 0, 0, 1).into();
         for (n, typ) in [message::HELLO, message::TC, message::HELLO]
             .into_iter()
@@ -166,7 +171,8 @@ mod tests {
 
     #[test]
     fn nothing_else_is_signed_and_no_counter_is_taken() {
-        let (mut key, own) = node("bad");
+        let directory = Directory::new("bad");
+        let (mut key, own) = node(&directory);
         let other: IpAddr = "fc00::1".parse().unwrap();
         let tc = |originator| Message::new(message::TC, originator);
         let mut signed = tc(Ipv4Addr::new(10, 0, 0, 1).into());
@@ -209,7 +215,8 @@ mod tests {
 
     #[test]
     fn a_floor_that_nobody_can_have_used_is_refused() {
-        let mut key = Key::new(&[7; 32], counter("floor"));
+        let directory = Directory::new("floor");
+        let mut key = Key::new(&[7; 32], counter(&directory));
         let message = Message::new(message::HELLO, Ipv4Addr::LOCALHOST.into());
         assert_eq!(
             key.sign(Time::ZERO, &request(&message, Some(2000))),
@@ -224,7 +231,8 @@ mod tests {
 
     #[test]
     fn too_many_are_refused_and_later_ones_are_not() {
-        let mut key = Key::new(&[7; 32], counter("pace"));
+        let directory = Directory::new("pace");
+        let mut key = Key::new(&[7; 32], counter(&directory));
         let message = Message::new(message::TC, Ipv4Addr::LOCALHOST.into());
         let request = request(&message, None);
         let all: Vec<_> = (0..600)

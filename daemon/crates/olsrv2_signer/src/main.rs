@@ -8,6 +8,8 @@ mod client;
 mod counter;
 mod key;
 mod pace;
+#[cfg(test)]
+mod test_directory;
 
 use std::io;
 use std::path::PathBuf;

@@ -225,6 +225,12 @@ mod tests {
         }
     }
 
+    impl Drop for Bench {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
     fn at(seconds: u64) -> Time {
         START + Duration::from_secs(seconds)
     }

@@ -63,6 +63,8 @@ pub enum EncodeError {
     TlvBlockTooLong(usize),
     /// A message has this number of octets, more than 65535.
     MessageTooLong(usize),
+    /// A message to which something was to be added is malformed.
+    Message(DecodeError),
 }
 
 impl DecodeError {
@@ -121,7 +123,14 @@ impl fmt::Display for EncodeError {
             Self::ValueTooLong(len) => write!(f, "TLV value of {len} octets, at most 65535"),
             Self::TlvBlockTooLong(len) => write!(f, "TLV block of {len} octets, at most 65535"),
             Self::MessageTooLong(len) => write!(f, "message of {len} octets, at most 65535"),
+            Self::Message(error) => write!(f, "not a message: {error}"),
         }
+    }
+}
+
+impl From<DecodeError> for EncodeError {
+    fn from(error: DecodeError) -> Self {
+        Self::Message(error)
     }
 }
 

@@ -44,20 +44,17 @@ pub fn covered_octets(message: &[u8]) -> Result<Vec<u8>, DecodeError> {
 
 /// Returns the message with one more TLV at the end of its message TLV block. Everything else keeps its octets.
 ///
-/// `message` must be exactly one message that this router has encoded.
+/// `message` must be exactly one message. Its address blocks are not examined.
 ///
 /// # Errors
 ///
-/// A TLV, TLV block or message that becomes longer than 65535 octets.
-///
-/// # Panics
-///
-/// If the message header or the message TLV block is malformed.
+/// [`EncodeError::Message`] for a malformed message header or message TLV block. A TLV, TLV block or message that becomes
+/// longer than 65535 octets.
 pub fn with_message_tlv(message: &[u8], tlv: &Tlv) -> Result<Vec<u8>, EncodeError> {
     let mut reader = Reader::new(message);
-    message_header(&mut reader).expect("an encoded message has a header");
+    message_header(&mut reader)?;
     let block = reader.position();
-    raw_message_tlvs(&mut reader).expect("an encoded message has a TLV block");
+    raw_message_tlvs(&mut reader)?;
     let mut longer = message[..reader.position()].to_vec();
     push_message_tlv(&mut longer, tlv)?;
     let tlv_length = longer.len() - block - BLOCK_LENGTH;

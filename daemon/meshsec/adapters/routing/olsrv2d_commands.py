@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from meshsec.core.values.model import Address
@@ -95,18 +95,20 @@ class Others:
             {"address": str(address), "key": key.hex(), "signs": address in self._signers}
             for address, key in self._keys.items()
         ]
-        starts = range(0, max(len(keys), 1), KEY_PORTION)
-        for start in starts:
-            yield {"command": "keys", "keys": keys[start : start + KEY_PORTION], "more": start != starts[-1]}
+        yield from _portions("keys", "keys", keys, KEY_PORTION)
 
 
 def _trusting(addresses: Collection[Address]) -> Iterator[Command]:
     """Yield the commands that set the trusted addresses. The last one puts all in force."""
-    texts = sorted(map(str, addresses))
-    starts = range(0, max(len(texts), 1), PORTION)
-    for start in starts:
-        portion = texts[start : start + PORTION]
-        yield {"command": "trust", "addresses": portion, "more": start != starts[-1]}
+    yield from _portions("trust", "addresses", sorted(map(str, addresses)), PORTION)
+
+
+def _portions(command: str, name: str, entries: Sequence[Any], size: int) -> Iterator[Command]:
+    """Yield the lines of a set. Where there are several they have numbers, so that the set comes as a whole or not."""
+    starts = range(0, max(len(entries), 1), size)
+    for number, start in enumerate(starts):
+        line = {"command": command, name: entries[start : start + size], "more": start != starts[-1]}
+        yield line | ({"portion": number} if len(starts) > 1 else {})
 
 
 def _avoiding(relays: Mapping[Address, float]) -> Command:

@@ -7,7 +7,7 @@ wrong: the peer may be off, or somebody further on drops. So
   this node away from a relay that others need;
 - otherwise the relay is on trial: it is avoided, and the peer is asked by the other way. No answer accuses the next
   relay, up to ``TRIES``. If none helps, or there is no other way, all are acquitted, and the peer accuses nobody for a
-  while, longer each time;
+  while, longer each time. A relay that is left counts, too, so that a hostile peer has few avoided;
 - an answer by the other way proves nothing yet: an honest relay may have lost its link to the peer, which the routing
   notices some seconds later. The relay is left for ``FIRST`` seconds, in which the routing notices;
 - a relay that carries nothing from the moment at which the routing uses it again is proved to drop. Each such proof
@@ -34,7 +34,7 @@ TRIAL = 30.0
 SETTLE = 3.0
 """Seconds after which the router has found another way, if there is one."""
 TRIES = 3
-"""Relays on trial for one peer at a time."""
+"""Relays that one peer accuses at a time, on trial or left: a hostile one has no more avoided."""
 REST, REST_MAX = 60.0, 600.0
 """Seconds for which a peer accuses nobody after a trial that helped nothing; doubled each time, up to the second."""
 _DOUBLINGS = 5
@@ -157,7 +157,8 @@ class Avoidance:
         return standing.silent
 
     def _may_accuse(self, peer: IPv6Address) -> bool:
-        return len(self.marks) < MARKS and len([*self._trials(peer)]) < TRIES
+        accused = sum(peer in mark.accusers for mark in self.marks.values())
+        return len(self.marks) < MARKS and accused < TRIES
 
     def _trials(self, peer: IPv6Address) -> Iterator[Mark]:
         return (mark for mark in self.marks.values() if not mark.left and peer in mark.accusers)

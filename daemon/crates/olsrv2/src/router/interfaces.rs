@@ -63,6 +63,8 @@ impl Router {
 
     pub(super) fn remove_interface(&mut self, now: Time, id: InterfaceId) {
         self.interfaces.remove(&id);
+        self.speakers.forget_interface(id);
+        self.limiter.forget_interface(id);
         let (instances, mut ctx) = self.parts(now);
         for instance in instances {
             instance.remove_interface(&mut ctx, id);

@@ -11,6 +11,7 @@ use super::input::is_neighbour;
 use super::Router;
 use crate::instance::Instance;
 use crate::rate::Bucket;
+use crate::seen::Seen;
 use crate::signatures::{Proof, Signatures, TrustedKey};
 use crate::speakers::{Refused, Way};
 
@@ -25,6 +26,12 @@ const FAILURES_OF_STRANGERS: (u32, u32) = (128, 64);
 /// How many originators that are heard signing for the first time are verified at once, and how many a second from then
 /// on. Keys cost nothing, so an attacker can invent any number of routers. Trusted and known routers are not counted.
 const NEWCOMERS: (u32, u32) = (512, 128);
+/// HELLOs that are verified beyond all that, because somebody lacks a link: of originators whose key is known, by their
+/// cards or their TCs, how many for each and for all together; and of sources that were heard lately and have sent
+/// nothing false. A flood from invented addresses is neither, so a newcomer is found by its second HELLO.
+const OF_KNOWN: (u32, u32) = (2, 1);
+const OF_ALL_KNOWN: (u32, u32) = (128, 64);
+const OF_SEEN: (u32, u32) = (128, 64);
 /// Beyond that, one message of so many is verified. Source addresses can be forged, so a flood under somebody's address
 /// delays what he sends, but does not silence him.
 const SAMPLE: u64 = 16;
@@ -52,46 +59,83 @@ impl Author {
     }
 }
 
+/// A message that claims a signature.
+struct Claimed {
+    source: (InterfaceId, IpAddr),
+    way: Way,
+    originator: IpAddr,
+    /// Its source is a symmetric neighbour.
+    is_neighbour: bool,
+    /// No key is known for its originator.
+    is_new: bool,
+}
+
 /// The false signatures of each source, and the true ones of new originators, so that a flood of them costs bounded time.
 #[derive(Debug)]
 pub(super) struct Failures {
     sources: BTreeMap<(InterfaceId, IpAddr), Bucket>,
     strangers: Bucket,
     newcomers: Bucket,
+    known: BTreeMap<IpAddr, Bucket>,
+    all_known: Bucket,
+    seen: Seen,
+    all_seen: Bucket,
     /// Messages beyond the budgets.
     beyond: u64,
 }
 
 impl Failures {
-    pub(super) fn new(now: Time) -> Self {
-        let (burst, per_second) = FAILURES_OF_STRANGERS;
+    /// Starts with full budgets. `key` is secret.
+    pub(super) fn new(now: Time, key: u64) -> Self {
+        let bucket = |(burst, per_second)| Bucket::new(now, burst, per_second);
         Self {
             sources: BTreeMap::new(),
-            strangers: Bucket::new(now, burst, per_second),
-            newcomers: Bucket::new(now, NEWCOMERS.0, NEWCOMERS.1),
+            strangers: bucket(FAILURES_OF_STRANGERS),
+            newcomers: bucket(NEWCOMERS),
+            known: BTreeMap::new(),
+            all_known: bucket(OF_ALL_KNOWN),
+            seen: Seen::new(now, key),
+            all_seen: bucket(OF_SEEN),
             beyond: 0,
         }
     }
 
     /// Returns whether a message of a source is worth a verification. A neighbour's HELLOs always are: their rate is
     /// limited anyway, and without them the link ends.
-    fn may_verify(
-        &mut self,
-        now: Time,
-        source: (InterfaceId, IpAddr),
-        way: Way,
-        is_neighbour: bool,
-        is_new: bool,
-    ) -> bool {
-        let own = self.sources.get(&source);
+    fn may_verify(&mut self, now: Time, claimed: &Claimed) -> bool {
+        self.seen.expire(now);
+        let own = self.sources.get(&claimed.source);
         let within = own.is_none_or(|own| own.has(now))
-            && (is_neighbour || self.strangers.has(now))
-            && (!is_new || self.newcomers.has(now));
-        if within || is_neighbour && way != Way::Flooded {
+            && (claimed.is_neighbour || self.strangers.has(now))
+            && (!claimed.is_new || self.newcomers.has(now));
+        let is_hello = claimed.way != Way::Flooded;
+        if within || is_hello && (claimed.is_neighbour || self.is_reserved(now, claimed)) {
             return true;
         }
         self.beyond += 1;
         self.beyond % SAMPLE == 0
+    }
+
+    /// Returns whether a HELLO of a source that is no neighbour is verified although all that is due to such sources is
+    /// used up.
+    fn is_reserved(&mut self, now: Time, claimed: &Claimed) -> bool {
+        if !claimed.is_new && self.all_known.has(now) {
+            if self.known.len() >= MAX_SOURCES {
+                self.known.retain(|_, bucket| bucket.used(now) > 0);
+            }
+            let bucket = || Bucket::new(now, OF_KNOWN.0, OF_KNOWN.1);
+            let is_full = self.known.len() >= MAX_SOURCES;
+            let own = match self.known.get_mut(&claimed.originator) {
+                None if is_full => None,
+                _ => Some(self.known.entry(claimed.originator).or_insert_with(bucket)),
+            };
+            if own.is_some_and(|own| own.take(now)) {
+                return self.all_known.take(now);
+            }
+        }
+        let own = self.sources.get(&claimed.source);
+        let is_again = self.seen.is_again(now, claimed.source);
+        is_again && own.is_none_or(|own| own.used(now) == 0) && self.all_seen.take(now)
     }
 
     fn add(&mut self, now: Time, source: (InterfaceId, IpAddr), is_neighbour: bool) {
@@ -195,20 +239,24 @@ impl Router {
         if self.is_contested(now, originator, origin.1) {
             return self.judge_unsigned(now, Some(originator));
         }
-        let is_neighbour = is_neighbour(&self.instances, origin.0, origin.1);
-        let is_new = !self.speakers.is_bound(originator);
-        let failures = &mut self.failures;
-        if !failures.may_verify(now, origin, way, is_neighbour, is_new) {
+        let claimed = Claimed {
+            source: origin,
+            way,
+            originator,
+            is_neighbour: is_neighbour(&self.instances, origin.0, origin.1),
+            is_new: !self.speakers.is_bound(originator),
+        };
+        if !self.failures.may_verify(now, &claimed) {
             self.counters.rate_limited += 1;
             return None;
         }
         self.counters.verified += 1;
         if (self.verify)(claim, originator, raw.octets).is_err() {
-            self.failures.add(now, origin, is_neighbour);
+            self.failures.add(now, origin, claimed.is_neighbour);
             self.counters.forged += 1;
             return None;
         }
-        if is_new {
+        if claimed.is_new {
             self.failures.newcomers.take(now);
         }
         let limit = self.config.limits.nodes;

@@ -11,8 +11,8 @@ use rfc5444::Message;
 
 use super::Router;
 
-/// Most messages that wait at a time. When the signer does not answer, the oldest ones are dropped: newer ones replace
-/// what they say.
+/// Most messages that wait at a time, the oldest of which are dropped. While the signer does not answer, a newer message
+/// also takes the place of older ones whose contents it repeats, so that no old ones are sent when it comes back.
 const MAX_WAITING: usize = 64;
 
 /// A message of this router to be signed.
@@ -22,6 +22,8 @@ pub struct ToSign {
     pub message: Vec<u8>,
     /// The lowest counter that this router has used lately; `None` when it has used none since its start.
     pub floor: Option<u64>,
+    /// When it was made.
+    pub(super) made: Time,
     pub(super) family: Family,
     pub(super) interfaces: Vec<InterfaceId>,
 }
@@ -66,14 +68,58 @@ impl Router {
             let push = |id: &InterfaceId| self.push(*id, family, message.clone(), now, now);
             return interfaces.iter().for_each(push);
         }
+        let new = ToSign {
+            message,
+            floor: None,
+            made: now,
+            family,
+            interfaces: interfaces.to_vec(),
+        };
+        self.to_sign.retain(|old| !new.replaces(old));
         if self.to_sign.len() >= MAX_WAITING {
             self.to_sign.pop_front();
         }
-        self.to_sign.push_back(ToSign {
-            message,
+        self.to_sign.push_back(new);
+    }
+}
+
+impl ToSign {
+    /// Returns whether this message says anew what an older one has to say: it has the same type and family, and goes to
+    /// the same interface. Several messages that were made at one time belong together.
+    fn replaces(&self, old: &Self) -> bool {
+        let is_same = (self.family, self.message.first()) == (old.family, old.message.first());
+        let mut interfaces = old.interfaces.iter();
+        is_same && old.made < self.made && interfaces.any(|id| self.interfaces.contains(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn a_message_takes_the_place_of_older_ones_of_its_kind_alone() {
+        let waiting = |made, typ, family, interfaces: &[u32]| ToSign {
+            message: vec![typ, 0],
             floor: None,
+            made: Time::from_secs(made),
             family,
-            interfaces: interfaces.to_vec(),
-        });
+            interfaces: interfaces.iter().map(|id| InterfaceId(*id)).collect(),
+        };
+        let new = waiting(2, 1, Family::V6, &[1, 2]);
+        for (made, typ, family, interfaces, replaced) in [
+            (1, 1, Family::V6, &[1, 2][..], true),
+            (1, 1, Family::V6, &[2, 3], true),
+            (1, 1, Family::V6, &[3], false),
+            (1, 0, Family::V6, &[1, 2], false),
+            (1, 1, Family::V4, &[1, 2], false),
+            // The parts of one TC are made at one time.
+            (2, 1, Family::V6, &[1, 2], false),
+        ] {
+            let old = waiting(made, typ, family, interfaces);
+            assert_eq!(new.replaces(&old), replaced, "{old:?}");
+        }
     }
 }

@@ -27,6 +27,7 @@ impl Node {
             proof: tc.proof,
             quotes: BTreeMap::new(),
             confirmed: BTreeSet::new(),
+            confirms: BTreeSet::new(),
             neighbours: BTreeMap::new(),
             attached: BTreeMap::new(),
         }

@@ -1,12 +1,19 @@
 //! What false signatures cost: how many of them are verified.
 
+use std::time::Duration;
+
 use olsrv2::{Signatures, TrustedKey};
+use rfc5444::{Message, Prefix};
 
 use crate::peers::*;
 
-/// Messages of Q with false signatures and ever higher counters.
+/// TCs of Q with false signatures and ever higher counters.
 fn forgeries(count: u64) -> impl Iterator<Item = Vec<u8>> {
-    let signed = sign(&key(3), &tc(locator(&key(3)), 1, vec![]), 1, 0);
+    forged(&tc(locator(&key(3)), 1, vec![]), count)
+}
+
+fn forged(message: &Message, count: u64) -> impl Iterator<Item = Vec<u8>> {
+    let signed = sign(&key(3), message, 1, 0);
     let stamp = signed
         .windows(4)
         .position(|four| four == [6, 0x90, 224, 12]);
@@ -159,4 +166,83 @@ fn true_signatures_use_nothing_up() {
     }
     let counters = subject.router.counters();
     assert_eq!((counters.verified, counters.rate_limited), (1000, 0));
+}
+
+/// HELLOs a second of the floods below.
+const FLOOD: u64 = 2000;
+/// A router's number in the floods below, and its source.
+const NEWCOMERS: std::ops::Range<u64> = 0..8;
+
+fn source_of(number: u64) -> String {
+    format!("fe80::2:{number:x}")
+}
+
+/// The HELLO of a newcomer, whose originator is no hash, and which has heard the router.
+fn of_newcomer(number: u64, counter: u64) -> Vec<u8> {
+    let mut message = hello(
+        address(&format!("2001:db8::{number:x}")),
+        vec![quote(FIRST)],
+    );
+    message.addresses[0].prefix = Prefix::host(address(&source_of(number)));
+    sign(&key(2), &message, counter, 0)
+}
+
+/// Lets a flood of false HELLOs begin, each from the source that is said, and newcomers a second later, each of which says
+/// HELLO every 2 s. Returns how many HELLOs each needed, and the most verifications of a second.
+fn found(subject: &mut Subject, from: impl Fn(u64) -> String) -> (Vec<u64>, u64) {
+    let mut needed: Vec<Option<u64>> = NEWCOMERS.map(|_| None).collect();
+    let mut verified = vec![subject.router.counters().verified];
+    let forged = forged(&hello(locator(&key(3)), vec![]), 9 * FLOOD);
+    for (number, forged) in (0..).zip(forged) {
+        subject.hear(&from(number), &forged);
+        let slot = FLOOD / 4;
+        if number >= FLOOD && number % slot == 0 {
+            // Two newcomers speak in each quarter of a second, at other times of it.
+            let turn = (number - FLOOD) / slot;
+            for newcomer in NEWCOMERS.filter(|newcomer| turn % 8 == *newcomer) {
+                subject.hear(
+                    &source_of(newcomer),
+                    &of_newcomer(newcomer, 10 * turn + newcomer + 1),
+                );
+                let links = subject.router.links();
+                let address = address(&source_of(newcomer));
+                if links.iter().any(|link| link.address == address) {
+                    needed[newcomer as usize].get_or_insert(turn / 8 + 1);
+                }
+            }
+        }
+        if number % FLOOD == FLOOD - 1 {
+            verified.push(subject.router.counters().verified);
+        }
+        subject.pass(Duration::from_secs(1) / FLOOD as u32);
+    }
+    let most = verified.windows(2).map(|pair| pair[1] - pair[0]).max();
+    let needed = needed.into_iter().map(|count| count.unwrap_or(u64::MAX));
+    (needed.collect(), most.unwrap())
+}
+
+#[test]
+fn newcomers_are_found_by_their_second_hello_in_a_flood_from_invented_addresses() {
+    let mut subject = Subject::new(Signatures::Require);
+    let (needed, most) = found(&mut subject, |number| stranger(number as usize));
+    assert!(needed.iter().all(|count| *count <= 2), "{needed:?}");
+    assert!(needed.contains(&2), "the flood does not bind: {needed:?}");
+    // The budgets at once, what they gain in a second, one of 16 of the rest, and two HELLOs of each newcomer.
+    let bound = 128 + 64 + 128 + 64 + FLOOD / 16 + 16;
+    assert!(most <= bound, "{most} > {bound}");
+}
+
+#[test]
+fn a_known_newcomer_is_found_by_its_first_hello_in_a_flood_whose_addresses_come_again() {
+    let mut subject = Subject::new(Signatures::Require);
+    let card = TrustedKey {
+        key: key(2).public(),
+        signs: true,
+    };
+    let cards = NEWCOMERS.map(|number| (address(&format!("2001:db8::{number:x}")), card));
+    subject.router.set_trusted_keys(cards.collect());
+    let (needed, most) = found(&mut subject, |number| stranger(number as usize % 2000));
+    assert!(needed.iter().all(|count| *count == 1), "{needed:?}");
+    let bound = 128 + 64 + 128 + 64 + 128 + 64 + FLOOD / 16 + 16;
+    assert!(most <= bound, "{most} > {bound}");
 }

@@ -17,22 +17,19 @@ use super::avoided::{checked, Avoided};
 use super::change_lines::{
     counters, describe, hello, line, micros, snapshot, DaemonCounters, Names, Object,
 };
+use super::portions::{Portion, Portions};
 use super::state::State;
 use super::trusted_keys::NamedKey;
 use crate::attachments::Named;
 use crate::reactor::{Reactor, Token};
 
-/// Largest number of addresses that a reader may name as trusted: three for each of ten thousand routers.
-const TRUSTED_MAX: usize = 32_768;
-
 /// The listening socket and its readers.
 pub struct Changes {
     readers: Readers<Token>,
     sequence: u64,
-    /// Trusted addresses of commands of which not all portions have arrived, by reader.
-    trusted: BTreeMap<u32, BTreeSet<IpAddr>>,
-    /// Trusted keys of commands of which not all portions have arrived, by reader.
-    keys: BTreeMap<u32, BTreeMap<IpAddr, TrustedKey>>,
+    /// Trusted addresses and keys of commands of which not all portions have arrived.
+    trusted: Portions<()>,
+    keys: Portions<TrustedKey>,
 }
 
 /// A request of a reader.
@@ -60,11 +57,13 @@ pub enum Request {
 enum Command {
     Trust {
         addresses: BTreeSet<IpAddr>,
+        portion: Option<u64>,
         #[serde(default)]
         more: bool,
     },
     Keys {
         keys: Vec<NamedKey>,
+        portion: Option<u64>,
         #[serde(default)]
         more: bool,
     },
@@ -108,8 +107,8 @@ impl Changes {
         Ok(Self {
             readers: Readers::listen(path, group, reactor, Token::ChangesListener, Token::Changes)?,
             sequence: 0,
-            trusted: BTreeMap::new(),
-            keys: BTreeMap::new(),
+            trusted: Portions::new("trust"),
+            keys: Portions::new("keys"),
         })
     }
 
@@ -155,14 +154,18 @@ impl Changes {
             }
         }
         if self.readers.connection(number).is_none() {
-            self.trusted.remove(&number);
-            self.keys.remove(&number);
+            self.trusted.forget(number);
+            self.keys.forget(number);
         }
         requests
     }
 
     fn read(&mut self, number: u32, said: &[u8]) -> Result<Option<Request>, String> {
-        let command: Command = serde_json::from_slice(said).map_err(|error| error.to_string())?;
+        let command: Command = serde_json::from_slice(said).map_err(|error| {
+            self.trusted.break_off(number);
+            self.keys.break_off(number);
+            error.to_string()
+        })?;
         if let Some(right) = command.right().filter(|_| !self.may_command(number)) {
             return Err(right.into());
         }
@@ -172,31 +175,28 @@ impl Changes {
             Command::Attach { networks } => Ok(Some(Request::Attach(networks))),
             Command::Withdraw { prefixes } => Ok(Some(Request::Withdraw(prefixes))),
             Command::Avoid { neighbours } => Ok(Some(Request::Avoid(checked(&neighbours)?))),
-            Command::Keys { keys, more } => {
-                let mut all = self.keys.remove(&number).unwrap_or_default();
-                for named in keys {
-                    all.insert(named.address, named.trusted()?);
-                }
-                if all.len() > TRUSTED_MAX {
-                    return Err(format!("keys: at most {TRUSTED_MAX} addresses"));
-                }
-                if more {
-                    self.keys.insert(number, all);
-                    return Ok(None);
-                }
-                Ok(Some(Request::Keys(all)))
+            Command::Keys {
+                keys,
+                portion,
+                more,
+            } => {
+                let named = keys.iter();
+                let named = named.map(|named| Ok((named.address, named.trusted()?)));
+                let all = self
+                    .keys
+                    .add(number, Portion { portion, more }, named.collect());
+                Ok(all?.map(Request::Keys))
             }
-            Command::Trust { addresses, more } => {
-                let mut trusted = self.trusted.remove(&number).unwrap_or_default();
-                trusted.extend(addresses);
-                if trusted.len() > TRUSTED_MAX {
-                    return Err(format!("trust: at most {TRUSTED_MAX} addresses"));
-                }
-                if more {
-                    self.trusted.insert(number, trusted);
-                    return Ok(None);
-                }
-                Ok(Some(Request::Trust(trusted)))
+            Command::Trust {
+                addresses,
+                portion,
+                more,
+            } => {
+                let named = addresses.into_iter().map(|address| Ok((address, ())));
+                let all = self
+                    .trusted
+                    .add(number, Portion { portion, more }, named.collect());
+                Ok(all?.map(|all| Request::Trust(all.into_keys().collect())))
             }
         }
     }

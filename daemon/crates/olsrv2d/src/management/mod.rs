@@ -10,6 +10,7 @@ mod listener;
 mod netjson;
 mod olsrd2;
 pub mod open;
+mod portions;
 pub mod refusals;
 mod share;
 pub mod state;
