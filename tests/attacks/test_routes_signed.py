@@ -17,7 +17,7 @@ from tests.attacks.routing import CardHolder, signers_under_attack
 from tests.lab.forge.raw import Forger, Way
 from tests.lab.forge.replay import Recorder
 from tests.lab.forge.rfc5444 import PORT, Message, attached, datagram, edge, hello, packet
-from tests.lab.forge.signed import EXPERIMENTAL, ICV, TIMESTAMP, Key, icv, timestamp, with_tlvs
+from tests.lab.forge.signed import ICV, OWN, TIMESTAMP, Key, icv, timestamp, with_tlvs
 from tests.lab.node.routers import Mesh, Router
 from tests.lab.node.signing import SigningRouter
 
@@ -161,8 +161,8 @@ FALSE: dict[str, Callable[[Key, Message], Message]] = {
     "an empty TIMESTAMP": lambda key, message: _resigned(key, message, -12),
     "two ICVs": lambda key, message: key.sign(with_tlvs(message, icv(bytes(96)))),
     "two TIMESTAMPs": lambda key, message: key.sign(with_tlvs(message, timestamp(1))),
-    "the ICV of RFC 7183": lambda key, message: _retyped(key.sign(message), ICV, 1),
-    "the next experimental ICV": lambda key, message: _retyped(key.sign(message), ICV, EXPERIMENTAL + 1),
+    "an ICV of the type extension of RFC 7183": lambda key, message: _retyped(key.sign(message), ICV, 1),
+    "an ICV of the next type extension": lambda key, message: _retyped(key.sign(message), ICV, OWN + 1),
     "a TIMESTAMP of POSIX time": lambda key, message: _retyped(key.sign(message), TIMESTAMP, 1),
     "signed as a HELLO": _of_other_type,
     "signed without the domain": _of_no_domain,

@@ -8,25 +8,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from meshsec.core.trust.identity import raw_public_key
 from tests.lab.forge.rfc5444 import Message, Tlv
 
-ICV, TIMESTAMP, EXPERIMENTAL = 5, 6, 224
-"""TLV types (RFC 7182, section 13.1), and the type extension of this project's signatures."""
+ICV, TIMESTAMP, OWN = 5, 6, 224
+"""TLV types (RFC 7182, sections 13.3 and 13.4), and the type extension of this project's signatures."""
 _DOMAIN = b"meshsec OLSRv2 message 1\0"
-_HEAD = bytes(Tlv(TIMESTAMP, bytes(12), EXPERIMENTAL))[:4]
+_HEAD = bytes(Tlv(TIMESTAMP, bytes(12), OWN))[:4]
 
 
 def timestamp(counter: int, age: int = 0) -> Tlv:
     """Return the message TLV with a counter, and with how much the lowest one of late is below it."""
-    return Tlv(TIMESTAMP, counter.to_bytes(8, "big") + age.to_bytes(4, "big"), EXPERIMENTAL)
+    return Tlv(TIMESTAMP, counter.to_bytes(8, "big") + age.to_bytes(4, "big"), OWN)
 
 
 def icv(value: bytes) -> Tlv:
     """Return the message TLV with a public key and a signature."""
-    return Tlv(ICV, value, EXPERIMENTAL)
+    return Tlv(ICV, value, OWN)
 
 
 def quote(counter: int) -> Tlv:
     """Return the address TLV with the low half of the counter that was heard last from an address."""
-    return Tlv(TIMESTAMP, (counter & 0xFFFFFFFF).to_bytes(4, "big"), EXPERIMENTAL)
+    return Tlv(TIMESTAMP, (counter & 0xFFFFFFFF).to_bytes(4, "big"), OWN)
 
 
 def last_counter(packet: bytes) -> int | None:
