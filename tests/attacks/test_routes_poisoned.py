@@ -7,21 +7,23 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.attacks.routing import Stranger, under_attack
+from tests.attacks.routing import Stranger, signers_under_attack, under_attack
 from tests.lab.forge.rfc5444 import tc
 from tests.lab.node.routers import Mesh, Router
 from tests.lab.observe.change_stream import ChangeStream
 
 PAIRS = (("a", "b"), ("b", "c"), ("c", "d"), ("a", "m"))
-SETTINGS = dict.fromkeys("abcd", "tc = { interval = 1.0, validity = 5.0 }")
+TIMES = "tc = { interval = 1.0, validity = 5.0 }"
+SETTINGS = dict.fromkeys("abcd", TIMES)
 PERIOD = 0.5
 """Seconds between two forged TCs."""
 
 
 @contextmanager
-def poisoned(relay: str, hop_limit: int) -> Iterator[tuple[Mesh, "Poison"]]:
-    """Start the line a - b - c - d and let m poison what a knows of a relay."""
-    with under_attack(SETTINGS, PAIRS) as (mesh, stranger):
+def poisoned(relay: str, hop_limit: int, signatures: str = "") -> Iterator[tuple[Mesh, "Poison"]]:
+    """Start the line a - b - c - d and let m poison what a knows of a relay; with ``signatures``, m has a card."""
+    signed = signers_under_attack(signatures, TIMES, PAIRS)
+    with signed if signatures else under_attack(SETTINGS, PAIRS) as (mesh, stranger):
         stranger.become_neighbour()
         with mesh["a"].stream() as stream:
             yield mesh, Poison(stranger, mesh[relay], hop_limit, stream)
@@ -56,6 +58,7 @@ class Poison:
     def takes_effect(self, router: Router, tries: int) -> bool:
         """Send until a has lost a route to this router, 6 s at each try."""
         for _ in range(tries):
+            self._stranger.become_neighbour()
             self.send(6)
             if self.lost([router]):
                 return True
@@ -83,3 +86,15 @@ def test_poison_that_travels_on_keeps_no_route_of_a_far_relay_away() -> None:
         poison.send(6)
         assert poison.lost([mesh[name] for name in "bcd"]) == [], "the poison goes on"
         assert mesh["a"].reaches(mesh["d"])
+
+
+@pytest.mark.parametrize("signatures", ["off", "require"])
+def test_where_signatures_are_required_a_card_holder_poisons_no_far_relay(signatures: str) -> None:
+    with poisoned("c", 255, signatures) as (mesh, poison):
+        if signatures == "off":
+            assert poison.takes_effect(mesh["d"], tries=5)
+        else:
+            poison.send(12)
+            assert poison.lost([mesh[name] for name in "bcd"]) == []
+            assert mesh["a"].counter("forged") > 20
+            assert mesh["a"].reaches(mesh["d"])

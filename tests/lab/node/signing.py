@@ -24,8 +24,8 @@ class SigningRouter(Router):
         self.ipv6 = str(identity.address_of(identity.x25519_public(self.key)))
         pem = directory / "node.key"
         pem.touch(mode=0o600)
-        private = Ed25519PrivateKey.from_private_bytes(seed)
-        pem.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        self.private = Ed25519PrivateKey.from_private_bytes(seed)
+        pem.write_bytes(self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         self.counter_file = directory / "counter"
         argv = [programs.olsrv2_signer(), "--key", str(pem), "--counter", str(self.counter_file)]
         argv += ["--socket", str(self._sign_socket)]

@@ -1,6 +1,6 @@
 //! Signatures of RFC 5444 messages by the key of the router that originates them (RFC 7182).
 //!
-//! A signed message has two more message TLVs, both with type extensions that RFC 7182 leaves to experiments:
+//! A signed message has two more message TLVs, both with type extensions that RFC 7182 has not assigned:
 //!
 //! | TLV | type, extension | value |
 //! |---|---|---|

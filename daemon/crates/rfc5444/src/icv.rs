@@ -1,5 +1,5 @@
 //! What signing a message needs: the octets that its integrity check value covers, and one more TLV in its encoded form
-//! (RFC 7182, section 9).
+//! (RFC 7182, section 9.1).
 
 use alloc::vec::Vec;
 
