@@ -72,6 +72,10 @@ def _routes(node: Node, peer: Node) -> list[bool]:
     return [one["confirmed"] for one in found if one["destination"].split("/")[0] in (peer.address, peer.locator)]
 
 
+def _wait_signed(node: Node, peer: Node) -> None:
+    node.wait_for(f"the way to {peer.name} is signed", lambda: _routes(node, peer) == [True], CONVERGED)
+
+
 def _change_all(mesh: Lab, names: Sequence[str], signatures: str) -> None:
     with flow(mesh["a"], mesh["f"]) as before:
         wait_arrivals(before, SETTLED)
@@ -88,7 +92,7 @@ def test_a_mesh_comes_to_require_without_a_lost_packet_and_prefer_keeps_relays_t
     a, d, f = mesh["a"], mesh["d"], mesh["f"]
     assert not any(_signatures(mesh[name])["verified"] for name in SIGNING), "nobody signs at first"
     _change_all(mesh, SIGNING, "prefer")
-    a.wait_for("the way to f is signed from end to end", lambda: _routes(a, f) == [True], CONVERGED)
+    _wait_signed(a, f)
     a.wait_protected(d)
 
     mesh.link("b", "c").down()
@@ -96,8 +100,8 @@ def test_a_mesh_comes_to_require_without_a_lost_packet_and_prefer_keeps_relays_t
     with flow(a, f) as running:
         wait_arrivals(running, SETTLED)
     mesh.link("b", "c").up()
-    for near, far in ((a, f), (f, a)):
-        near.wait_for(f"the way to {far.name} is signed again", lambda: _routes(near, far) == [True], CONVERGED)
+    _wait_signed(a, f)
+    _wait_signed(f, a)
 
     _change_all(mesh, SIGNING, "require")
     a.wait_for("d is not reached", lambda: not _routes(a, d), CONVERGED)

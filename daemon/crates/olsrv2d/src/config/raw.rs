@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use daemonkit::config::{is_interface_name, quoted, Fault, INTERFACE_NAME_MAX};
-use olsrv2::{Accept, AcceptedNetwork, Attached, Metric, Prefix};
+use olsrv2::{Accept, AcceptedNetwork, Attached, Metric, Prefix, Signatures};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -22,6 +22,8 @@ const ATTACHED_MAX: usize = 256;
 const NETWORK_METRIC: i64 = 32_768;
 /// Metric of routes to addresses of routers: larger than that of meshsecd's protected routes to clients.
 const ROUTE_METRIC: i64 = 20;
+/// Where olsrv2-signer's unit listens.
+const SIGNER: &str = "/run/olsrv2-signer/sign.sock";
 /// Directory of the sockets when no path is configured.
 const DIRECTORY: &str = "/run/olsrv2d";
 
@@ -118,6 +120,10 @@ impl RawConfig {
     pub(super) fn check(&self) -> Result<Config, Fault> {
         let defaults = olsrv2::Timing::default();
         let hellos = hellos(&self.interface, defaults.hello_interval)?;
+        let signer = match &self.signer {
+            Some(raw) => path("signer", Some(raw), PathBuf::new)?,
+            None => None,
+        };
         Ok(Config {
             originators: originators(&self.originators)?,
             interfaces: interfaces(&self.interface)?,
@@ -139,13 +145,25 @@ impl RawConfig {
             route: self.route.check()?,
             attached: attached(&self.attached)?,
             accept: self.accept.check()?,
-            signatures: signatures(self.signatures.as_ref())?,
-            signer: match &self.signer {
-                Some(raw) => path("signer", Some(raw), PathBuf::new)?,
-                None => None,
-            },
+            signatures: self.signatures(signer.is_some())?,
+            signer,
             management: self.management.check()?,
         })
+    }
+
+    /// Checks `signatures`. A router that signs nothing itself may not ask others for it: with `require` nobody that
+    /// requires signatures would hear it, and with `prefer` it would be the last resort of all.
+    fn signatures(&self, has_signer: bool) -> Result<Signatures, Fault> {
+        let found = signatures(self.signatures.as_ref())?;
+        match &self.signatures {
+            Some(raw) if found != Signatures::Off && !has_signer => {
+                let allowed = format!(
+                    "\"off\" without a signer; add signer = \"{SIGNER}\" and start olsrv2-signer"
+                );
+                Err(Fault::value("signatures", raw, quoted(raw), allowed))
+            }
+            _ => Ok(found),
+        }
     }
 }
 

@@ -123,6 +123,16 @@ fn a_refusal_names_line_key_value_and_what_is_allowed() {
             "signer = \"sign.sock\" is refused; allowed: \"off\", or an absolute path",
         ),
         (
+            "\nsignatures = \"require\"",
+            2,
+            "signatures = \"require\" is refused; allowed: \"off\" without a signer; add signer = \"/run/olsrv2-signer/sign.sock\"",
+        ),
+        (
+            "signer = \"off\"\nsignatures = \"prefer\"",
+            2,
+            "signatures = \"prefer\" is refused; allowed: \"off\" without a signer",
+        ),
+        (
             "metric = 0",
             1,
             "metric = 0 is refused; allowed: 1 to 16776960",
@@ -207,6 +217,19 @@ fn a_refusal_names_line_key_value_and_what_is_allowed() {
         let (found_line, found) = refusal(text);
         assert_eq!(found_line, Some(line), "{text}: {found}");
         assert!(found.starts_with(message), "{text}: {found}");
+    }
+}
+
+#[test]
+fn a_signer_is_needed_only_where_signatures_are_looked_at() {
+    for (text, wanted) in [
+        ("signatures = \"off\"", None),
+        ("signatures = \"off\"\nsigner = \"/s\"", None),
+        ("signer = \"/s\"", None),
+        ("signer = \"/s\"\nsignatures = \"prefer\"", Some("/s")),
+    ] {
+        let config = Config::parse(text).unwrap();
+        assert_eq!(config.wanted_signer(), wanted.map(Path::new), "{text}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether, and by whom, this router's messages are signed.
 
-use olsrv2::{Signatures, Time};
+use olsrv2::Time;
 
 use super::Daemon;
 use crate::signer::Signer;
@@ -10,11 +10,6 @@ impl Daemon {
     /// out unsigned.
     pub(super) fn set_signer(&mut self, now: Time) {
         let path = self.config.wanted_signer();
-        if self.config.signatures != Signatures::Off && path.is_none() {
-            log::warn!(
-                "signer: off, so others are asked for signatures and get none from this router"
-            );
-        }
         self.signer = path.map(|path| Signer::new(path, now));
         self.router.set_signing(self.signer.is_some());
     }
