@@ -50,9 +50,8 @@ def _signatures(node: Node) -> dict[str, Any]:
     return found
 
 
-def _change(mesh: Lab, name: str, signatures: str, running: Flow) -> None:
-    """Do what the guide says, on one node, and look at the same things before the next one."""
-    node = mesh[name]
+def _switch(node: Node, signatures: str) -> None:
+    """Do what the guide says, on one node."""
     node.reconfigure(replace(node.options, signatures=signatures))
     restart_for_keys(node)
 
@@ -61,6 +60,11 @@ def _change(mesh: Lab, name: str, signatures: str, running: Flow) -> None:
         return (found["signatures"], found["signer"]) == (signatures, "connected")
 
     node.wait_for(f"the router has {signatures} and its signer", is_changed, 60)
+
+
+def _change(mesh: Lab, name: str, signatures: str, running: Flow) -> None:
+    """Switch one node, and look at what the guide names before the next one."""
+    _switch(mesh[name], signatures)
     mesh["a"].wait_protected(mesh["f"])
     mesh["f"].wait_protected(mesh["a"])
     wait_arrivals(running, SETTLED)
@@ -99,6 +103,10 @@ def test_a_mesh_comes_to_require_without_a_lost_packet_and_prefer_keeps_relays_t
     a.wait_for("f is reached over those that do not sign", lambda: _routes(a, f) == [False], CONVERGED)
     with flow(a, f) as running:
         wait_arrivals(running, SETTLED)
+    _switch(a, "require")
+    a.wait_for("a, too early, loses d, and f behind it", lambda: not _routes(a, d) and not _routes(a, f), CONVERGED)
+    _switch(a, "prefer")
+    a.wait_for("a, back at prefer, reaches f over d", lambda: _routes(a, f) == [False], CONVERGED)
     mesh.link("b", "c").up()
     _wait_signed(a, f)
     _wait_signed(f, a)
