@@ -96,10 +96,11 @@ def _is_without_drift(node: Node) -> bool:
 
 
 def restart_for_keys(node: Node) -> None:
-    """Do what a change of the keys needs: restart meshsecd, and have the router read its configuration again."""
-    node.daemons.agent.stop()
-    node.daemons.agent.start()
-    node.daemons.agent.wait_ready()
+    """Do what a change of the keys needs: restart meshsecd and the signer, and have the router read its configuration."""
+    for daemon in filter(None, (node.daemons.agent, node.daemons.get("signer"))):
+        daemon.stop()
+        daemon.start()
+        daemon.wait_ready()
     (node.etc / "olsrv2d.conf").write_text(node.meshsec("export", "olsrv2d").stdout, encoding="utf-8")
     node.daemons.router.send_signal(signal.SIGHUP)
 
