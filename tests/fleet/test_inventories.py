@@ -191,7 +191,7 @@ def test_without_one_the_table_radio_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "written"), [("", None), ("off", "off"), (False, "off"), ("prefer", "prefer"), ("require", "require")]
+    ("given", "written"), [("off", None), (False, None), ("prefer", "prefer"), ("require", "require")]
 )
 def test_how_routing_messages_are_signed_is_in_the_configuration(
     given: str | bool, written: str | None, tmp_path: Path

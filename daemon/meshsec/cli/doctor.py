@@ -73,7 +73,7 @@ def _signer(app: App) -> list[Check]:
     """Asked here, because meshsecd follows the change stream alone. The check of the router says if it is away."""
     try:
         routing = app.settings.routing
-        if routing.signing is Signatures.OFF:
+        if routing.signatures is Signatures.OFF:
             return []
         state = signer_state.ask(Path(routing.socket))
     except (ConfigError, signer_state.SignerStateError):

@@ -77,7 +77,8 @@ def test_a_signer_that_is_away_is_named_where_signatures_are_looked_at(
     meshsec: Meshsec, neighbours: dict[str, str], tmp_path: Path
 ) -> None:
     config = tmp_path / "a/meshsec.toml"
-    signed = config.read_text().replace("[routing]", f"[routing]\nsocket = '{tmp_path}/changes.sock'")
+    plain = config.read_text()
+    signed = plain.replace("[routing]", f"[routing]\nsocket = '{tmp_path}/changes.sock'\nsignatures = 'prefer'")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         config.write_text(signed)
         assert found(meshsec, "routing signatures") == [], "olsrv2d does not answer: another check says so"
@@ -90,7 +91,7 @@ def test_a_signer_that_is_away_is_named_where_signatures_are_looked_at(
         assert (check["level"], "olsrv2-signer is away" in check["found"]) == ("fail", True)
         assert found(meshsec, "routing signatures") == [], "an older olsrv2d"
         thread.join(60)
-        config.write_text(signed.replace("[routing]", "[routing]\nsignatures = 'off'"))
+        config.write_text(plain)
         assert found(meshsec, "routing signatures") == [], "nobody asks"
 
 

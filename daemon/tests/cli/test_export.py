@@ -43,8 +43,6 @@ def test_the_configuration_of_olsrv2d_is_exported(meshsec: Meshsec, own: dict[st
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
     assert exported == {
         "originators": [own["locator"], "10.77.0.1"],
-        "signatures": "prefer",
-        "signer": "/run/olsrv2-signer/sign.sock",
         "tc": {},
         "management": {"socket": "/run/olsrv2d/changes.sock"},
         "interface": [{"name": "mesh0", "hello_interval": 0.5}],
@@ -150,38 +148,21 @@ metric = "hop"
     )
 
 
-@pytest.mark.parametrize(
-    ("given", "asked"), [("", "prefer"), ('signatures = "prefer"', "prefer"), ('signatures = "require"', "require")]
-)
+@pytest.mark.parametrize("signatures", ["prefer", "require"])
 def test_a_router_that_looks_at_signatures_has_its_own_signed(
-    meshsec: Meshsec, tmp_path: Path, given: str, asked: str
+    meshsec: Meshsec, tmp_path: Path, signatures: str
 ) -> None:
-    config = tmp_path / "a/meshsec.toml"
-    config.write_text(config.read_text().replace("[routing]", f"[routing]\n{given}"))
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
-    assert (exported["signatures"], exported["signer"]) == (asked, "/run/olsrv2-signer/sign.sock")
-
-
-def test_a_router_that_is_to_sign_nothing_has_no_signer(meshsec: Meshsec, tmp_path: Path) -> None:
+    assert {"signatures", "signer"}.isdisjoint(exported), "nothing is asked for"
     config = tmp_path / "a/meshsec.toml"
-    config.write_text(config.read_text().replace("[routing]", '[routing]\nsignatures = "off"'))
-    assert {"signatures", "signer"}.isdisjoint(tomllib.loads(meshsec("export", "olsrv2d").stdout))
+    config.write_text(config.read_text().replace("[routing]", f'[routing]\nsignatures = "{signatures}"'))
+    exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
+    assert (exported["signatures"], exported["signer"]) == (signatures, "/run/olsrv2-signer/sign.sock")
 
 
-@pytest.mark.parametrize("given", ["", 'signatures = "off"'])
-def test_olsrd2_is_asked_for_no_signatures(meshsec: Meshsec, tmp_path: Path, given: str) -> None:
+def test_olsrd2_cannot_be_asked_for_signatures(meshsec: Meshsec, tmp_path: Path) -> None:
     config = tmp_path / "a/meshsec.toml"
-    plain = config.read_text().replace("hello_interval = 0.5", "")
-    config.write_text(plain.replace("[routing]", f'[routing]\ndaemon = "olsrd2"\n{given}'))
-    exported = meshsec("export", "olsrd2")
-    assert exported.exit_code == 0, exported.output
-    assert "sign" not in exported.output
-
-
-@pytest.mark.parametrize("asked", ["prefer", "require"])
-def test_olsrd2_cannot_be_asked_for_signatures(meshsec: Meshsec, tmp_path: Path, asked: str) -> None:
-    config = tmp_path / "a/meshsec.toml"
-    config.write_text(config.read_text().replace("[routing]", f'[routing]\ndaemon = "olsrd2"\nsignatures = "{asked}"'))
+    config.write_text(config.read_text().replace("[routing]", '[routing]\ndaemon = "olsrd2"\nsignatures = "require"'))
     refused = meshsec("export", "olsrd2")
     assert refused.exit_code != 0
     assert "routing.signatures" in refused.output

@@ -47,7 +47,7 @@ class Routing:
         """Prepare the side. ``signers`` is the file that keeps which peers' routers have been seen to sign."""
         self._post = post
         self.signers = SignersFile(signers)
-        self.signatures = settings.signing
+        self.signatures = settings.signatures
         """How unsigned messages of other routers are treated."""
         self._networks: tuple[AttachedNetwork, ...] | None = None
         self._clients: tuple[Network, ...] | None = None
