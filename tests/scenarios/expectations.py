@@ -96,7 +96,7 @@ def _is_without_drift(node: Node) -> bool:
 
 
 def restart_for_keys(node: Node) -> None:
-    """Do what a change of the keys needs: restart meshsecd and the signer, and have the router read its configuration."""
+    """Do what a change of the keys needs: restart meshsecd and the signer, and reload the router."""
     for daemon in filter(None, (node.daemons.agent, node.daemons.get("signer"))):
         daemon.stop()
         daemon.start()
