@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """The palette of Okabe and Ito, which people who are colour-blind can distinguish."""
-MARKERS = ("o", "s", "^", "v", "D", "X", "P")
+MARKERS = ("o", "s", "^", "v", "D", "X", "P", "*")
+"""One more than colours, so that the eighth line does not look like the first."""
 """One for each colour, for those who print in black and white."""
 PANEL = (6.0, 4.8)
 """Inches of one panel of a figure."""
