@@ -106,9 +106,12 @@ impl<'a> Routes<'a> {
                 .addresses
                 .iter()
                 .filter(|address| is_routable(**address));
-            let own = routable.filter(|address| self.may_claim(neighbour.originator, **address));
-            let own: Vec<IpAddr> = own.copied().collect();
-            for (address, path) in own.into_iter().filter_map(|address| Some((address, path?))) {
+            let own = routable.filter_map(|address| {
+                let tier = self.tier_of_address(neighbour.originator, *address)?;
+                Some((*address, at_most(path?, tier)))
+            });
+            let own: Vec<(IpAddr, Path)> = own.collect();
+            for (address, path) in own {
                 self.offer_host(address, neighbour.originator, path);
             }
         }
@@ -142,8 +145,8 @@ impl<'a> Routes<'a> {
                 let path = beyond(path, network.metric, network.distance);
                 if self.network.accept.is_network(prefix, originator) {
                     self.offer(prefix, originator, path);
-                } else if prefix.is_host() && self.may_announce(originator, prefix) {
-                    self.offer_host(prefix.addr, originator, path);
+                } else if let Some(tier) = self.tier_of_host(originator, prefix) {
+                    self.offer_host(prefix.addr, originator, at_most(path, tier));
                 }
             }
         }
@@ -160,24 +163,27 @@ impl<'a> Routes<'a> {
         reached.collect()
     }
 
-    /// Whether a neighbour may say in a HELLO that an address is its own.
-    fn may_claim(&self, originator: IpAddr, address: IpAddr) -> bool {
+    /// How far it is believed that an address is the neighbour's own that says so in a HELLO, or `None`.
+    fn tier_of_address(&self, originator: IpAddr, address: IpAddr) -> Option<Tier> {
+        if address == originator {
+            return Some(Tier::Confirmed);
+        }
         let signed = &self.network.signed;
-        self.may_have(originator, address)
-            && (address == originator || signed.may_announce(originator, address))
+        let tier = signed.tier_of_host(originator, address);
+        tier.filter(|_| !self.network.witnesses.is_originator(address))
     }
 
-    /// Whether a router may have an address: one that is an originator belongs to nobody else.
-    fn may_have(&self, originator: IpAddr, address: IpAddr) -> bool {
-        address == originator || !self.network.witnesses.is_originator(address)
-    }
-
-    /// Whether a router may announce a host: a router of its own that has been heard of before belongs to nobody else. A
-    /// path to the host as a router counts more in any case, because it was entered in an earlier stage.
-    fn may_announce(&self, originator: IpAddr, host: Prefix) -> bool {
-        self.network.signed.may_announce(originator, host.addr)
-            && (self.may_have(originator, host.addr)
-                || self.network.topology.announced_first(originator, host))
+    /// How far it is believed that a host is the router's own that announces it, or `None`. A router of its own that has
+    /// been heard of before belongs to nobody else. A path to the host as a router counts more in any case, because it was
+    /// entered in an earlier stage.
+    fn tier_of_host(&self, originator: IpAddr, host: Prefix) -> Option<Tier> {
+        let first = || self.network.topology.announced_first(originator, host);
+        let free = |address| !self.network.witnesses.is_originator(address) || first();
+        let may = host.is_host() && (host.addr == originator || free(host.addr));
+        self.network
+            .signed
+            .tier_of_host(originator, host.addr)
+            .filter(|_| may)
     }
 
     /// Enters a route to an address of a router.
@@ -221,6 +227,14 @@ fn beyond(path: Path, metric: Metric, hops: u8) -> Path {
     Path {
         metric: path.metric.saturating_add(metric.get()),
         hops: path.hops.saturating_add(hops),
+        ..path
+    }
+}
+
+/// A path that is believed no further than a claim about its end.
+fn at_most(path: Path, tier: Tier) -> Path {
+    Path {
+        tier: path.tier.max(tier),
         ..path
     }
 }

@@ -76,18 +76,24 @@ impl Signed<'_> {
         }
     }
 
-    /// Returns whether a router may announce a host as its own. A key speaks for its own hash; a trusted router also
-    /// announces the address of its next key (docs/development/adr/0041), which has signed nothing yet.
-    pub(crate) fn may_announce(&self, originator: IpAddr, host: IpAddr) -> bool {
+    /// Returns how far it is believed that a host is the router's own that announces it, or `None` when it may not.
+    ///
+    /// A key speaks for its own hash. A trusted router also announces the address of its next key
+    /// (docs/development/adr/0041), which has signed nothing yet. Where signatures are preferred, the word of any other
+    /// router about an address that has not been seen to sign is that of one that does not sign.
+    pub(crate) fn tier_of_host(&self, originator: IpAddr, host: IpAddr) -> Option<Tier> {
         let key = self.speakers.key(originator);
-        match (self.signatures, key) {
-            (Signatures::Off, _) => true,
-            (Signatures::Require, None) => false,
-            (Signatures::Prefer, None) => !self.must_sign(host),
-            (_, Some(_)) if self.speakers.is_trusted(originator) => {
-                host == originator || !self.speakers.signs_by_card(host)
-            }
-            (_, Some(key)) => may_have(key, host),
+        let by_card = key.is_some() && self.speakers.is_trusted(originator);
+        let proven = match key {
+            _ if self.signatures == Signatures::Off => true,
+            Some(_) if by_card => host == originator || !self.speakers.signs_by_card(host),
+            Some(key) => may_have(key, host),
+            None => false,
+        };
+        let claimed = self.signatures == Signatures::Prefer && !by_card && !self.must_sign(host);
+        match proven {
+            true => Some(Tier::Confirmed),
+            false => claimed.then_some(Tier::Claimed),
         }
     }
 

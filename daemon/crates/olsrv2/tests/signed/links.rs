@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use olsrv2::{Signatures, TrustedKey};
 use rfc5444::iana::{address_tlv, link_status, local_if, message};
-use rfc5444::{AddressEntry, Message, Packet, Tlv};
+use rfc5444::{AddressEntry, Message, Packet, Prefix, Tlv};
 
 use crate::peers::*;
 
@@ -287,12 +287,30 @@ fn nobody_announces_the_address_of_another_key() {
     let away = locator(&key(4));
     for signs in [false, true] {
         assert!(!announced(Signatures::Require, true, signs, attached(away)));
-        assert!(!announced(Signatures::Prefer, true, signs, attached(away)));
         assert!(announced(Signatures::Off, true, signs, attached(away)));
+        // Neither a signature of P nor its absence says whose the address is; the card of the address does.
+        for p_signs in [false, true] {
+            let found = announced(Signatures::Prefer, p_signs, signs, attached(away));
+            assert_eq!(found, !signs, "p signs: {p_signs}");
+        }
     }
-    // P has no key that could say whose the address is; the card of the address does.
-    assert!(!announced(Signatures::Prefer, false, true, attached(away)));
-    assert!(announced(Signatures::Prefer, false, false, attached(away)));
+}
+
+#[test]
+fn a_strangers_next_key_is_reached_where_signatures_are_preferred_and_is_not_confirmed() {
+    let mut subject = Subject::new(Signatures::Prefer);
+    let next = locator(&key(4));
+    let of_p = hello(p(), vec![quote(FIRST)]);
+    let announcement = tc(p(), 1, vec![attached(next)]);
+    for (counter, message) in (P_COUNTER..).zip([of_p, announcement]) {
+        subject.hear(NEIGHBOUR, &sign(&key(2), &message, counter, P_AGE));
+    }
+    for (host, confirmed) in [(p(), true), (next, false)] {
+        assert!(subject.route(host).is_some(), "{host}");
+        let routes = subject.router.routes().into_iter();
+        let mut found = routes.filter(|route| route.destination == Prefix::host(host));
+        assert_eq!(found.next().map(|route| route.confirmed), Some(confirmed));
+    }
 }
 
 #[test]
