@@ -92,9 +92,10 @@ def _places(app: App) -> Places:
     """Return what belongs to this node. Raises ConfigError."""
     paths = app.settings.paths
     config = app.config.absolute()
-    directories = {config.parent, Path(paths.peers), Path(paths.state)}
+    own = (Path(paths.peers), Path(paths.state))
+    directories = {config.parent, *own}
     passwords = (credential.STORE / name for name in (credential.SAE_PASSWORD, credential.ACCESS_PASSWORD))
-    return Places(config, Path(paths.key), tuple(sorted(directories)), (OVERLAY, *passwords))
+    return Places(config, Path(paths.key), tuple(sorted(directories)), (OVERLAY, *passwords), own)
 
 
 def _check(app: App, file: Path, places: Places, kept: Mapping[Path, Kept]) -> None:

@@ -83,6 +83,7 @@ def test_restore_over_a_node_needs_a_word_and_leaves_what_was_saved(
     wanted = state(tmp_path)
     (tmp_path / "a/peers/late.card").write_bytes((tmp_path / "a/peers/boat.card").read_bytes())
     (tmp_path / "a/meshsec.toml").write_text("broken")
+    (tmp_path / "a/letter.txt").write_text("somebody's")
     changed = state(tmp_path)
     refused = meshsec("restore", str(saved), "--passphrase-stdin", input=PASSPHRASE)
     assert refused.exit_code == 1
@@ -92,6 +93,8 @@ def test_restore_over_a_node_needs_a_word_and_leaves_what_was_saved(
     done = meshsec("restore", str(saved), "--replace", "--passphrase-stdin", input=PASSPHRASE)
     assert done.exit_code == 0, done.output
     assert "late.card: removed" in done.output
+    assert (tmp_path / "a/letter.txt").read_text() == "somebody's", "what is beside the configuration stays"
+    (tmp_path / "a/letter.txt").unlink()
     assert state(tmp_path) == wanted
 
 

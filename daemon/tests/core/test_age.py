@@ -14,7 +14,7 @@ CHUNK = 64 * 1024
 
 @pytest.fixture(autouse=True, scope="module")
 def quick() -> object:
-    """Make scrypt cheap: its cost is what a reader is told in the file."""
+    """Make scrypt cheap. The file tells its reader the cost."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(age, "WORK", 10)
         yield

@@ -44,8 +44,8 @@ pub(crate) fn quote(counter: u64) -> Quote {
 /// A floor that is known here is two TC validities old at most, or 4096 counters behind for each restart of its router.
 /// olsrv2-signer signs 500 messages a second at most, so this is worth 35 minutes, or 256 restarts.
 ///
-/// Nobody gains by guessing a quote: whoever can sign as a router hears the counters of others in their TCs, and whoever
-/// cannot changes no quote. What a quote must show is that a recorded message is old, to a router that remembers nothing
+/// Nobody gains by guessing a quote: who can sign as a router hears the counters of others in their TCs, and nobody else
+/// can change a quote. What a quote must show is that a recorded message is old, to a router that remembers nothing
 /// of its sender. Counters come round after 99 days at 500 a second. But those of a router that has lost its file go on
 /// by the clock, 65536 a second, and then what was quoted before is anywhere in the 32 bits: one old quote of 4096 looks
 /// recent. It was one of two when half of all numbers counted as higher, as in RFC 1982. 64 bits would add 4 octets for

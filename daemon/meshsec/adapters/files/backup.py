@@ -42,6 +42,8 @@ class Places:
     """With all regular files in them and below."""
     files: tuple[Path, ...]
     """Files elsewhere, which may be missing."""
+    own: tuple[Path, ...]
+    """Those directories that hold nothing but the node's. Beside its configuration may be files of somebody else."""
     schema: str = SCHEMA
 
     def hold(self, path: Path) -> bool:
@@ -106,14 +108,14 @@ def unpack(packed: bytes) -> tuple[Places, Mapping[Path, Kept]]:
 
 
 def put_back(kept: Mapping[Path, Kept], places: Places) -> list[Path]:
-    """Write the files, and remove the node's other ones. Return what was removed. Raises BackupError.
+    """Write the files, and remove the others of its own directories. Return what was removed. Raises BackupError.
 
     Until all files are written beside their places nothing is changed.
     """
     last = sorted(kept, key=lambda path: path == places.key)
     staged = {path: path.with_name(f".{path.name}{_STAGED}") for path in last}
     try:
-        surplus = [path for path in places.present() if path not in kept]
+        surplus = [path for path in places.present() if path not in kept and set(path.parents) & {*places.own}]
         for path, beside in staged.items():
             _make_parents(path, places)
             files.write(beside, kept[path].content, kept[path].mode)

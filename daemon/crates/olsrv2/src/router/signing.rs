@@ -84,7 +84,7 @@ impl Router {
 }
 
 impl ToSign {
-    /// Returns whether this message says anew what an older one has to say: it has the same type and family, and goes to
+    /// Returns whether this message takes the place of an older one: it has the same type and family, and goes to
     /// the same interface. Several messages that were made at one time belong together.
     fn replaces(&self, old: &Self) -> bool {
         let is_same = (self.family, self.message.first()) == (old.family, old.message.first());
