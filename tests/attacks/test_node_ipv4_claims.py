@@ -118,7 +118,7 @@ def test_an_address_of_the_mesh_is_protected_until_the_node_reaches_it_elsewhere
     _claim(b, HONEST)
     b.daemons.agent.stop()
     claimed.start("meshsecd", nodes=[b])
-    b.wait_for("b knows a again", lambda: b.charon.sas_with(a.name), 60)
+    b.wait_for("b's charon has the address", lambda: f"{HONEST}/32" in b.charon.wanted_selectors(a.name), 60)
     a.install_card(b)
     a.control.ask("reload")
     a.wait_for("the address is closed and protected", lambda: HONEST in closed(a) and HONEST in selected(a), 60)

@@ -5,7 +5,7 @@ No rule of RFC 7181 sees such a relay: its HELLOs and TCs come. The ends see it 
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,6 +23,7 @@ LEFT = 10.0
 """Seconds after which user data goes another way."""
 
 ALL = "drop"
+ALL_UNICAST = "ip6 daddr != ff00::/8 drop; ip daddr != 224.0.0.0/4 drop"
 ESP = "meta l4proto esp drop; udp dport 4500 @th,64,32 != 0 drop"
 """ESP with and without UDP; what begins with four zero octets is IKE (RFC 3948, section 2.2)."""
 
@@ -52,16 +53,8 @@ def lab() -> Iterator[Lab]:
 @pytest.mark.parametrize("dropped", [ALL, ESP], ids=["all", "esp"])
 def test_a_relay_that_takes_all_relaying_and_drops_is_left(lab: Lab, dropped: str) -> None:
     a, c, m = lab["a"], lab["c"], lab["m"]
-    with captured(lab, "dropping") as captures, flow(a, c) as running, flow(c, a) as back:
-        for one in (running, back):
-            wait_arrivals(one)
-        _drop(m, dropped)
-        for one in (running, back):
-            wait_arrivals(one, count=200, seconds=60)
-        gaps = [one.result.longest_gap for one in (running, back)]
-    print(f"user data stopped for {gaps[0]:.1f} s, and {gaps[1]:.1f} s the other way")
-    assert max(gaps) <= LEFT
-    assert (_relay(a, c), _relay(c, a)) == ("b", "b")
+    with captured(lab, "dropping") as captures:
+        _assert_left(a, c, lambda: _drop(m, dropped))
     a.wait_for("a says why", lambda: any("is avoided" in one for one in a.control.ask("status")["problems"]), 10)
     assert "is avoided" in a.meshsec("explain", c.name).stdout
     assert_nothing_clear(captures)
@@ -94,6 +87,26 @@ def test_without_what_the_ends_see_user_data_goes_to_the_relay_that_drops_it(lab
     assert_nothing_clear(captures)
 
 
+@pytest.mark.parametrize("dropped", [ALL_UNICAST, ESP], ids=["all", "esp"])
+def test_a_link_that_carries_routing_messages_alone_is_left_for_a_longer_way(dropped: str) -> None:
+    """Somebody passes multicast packets of a and c on from far away, so that they take each other for neighbours."""
+    with Lab("wormhole", [("a", "b"), ("b", "c"), ("a", "c")]) as lab:
+        lab.set_up().trust_all().start()
+        lab.wait_full_mesh()
+        a, c = lab["a"], lab["c"]
+        ends = ((a, c), (c, a))
+        a.wait_for("they are neighbours", lambda: [_relay(one, other) for one, other in ends] == ["c", "a"], 60)
+
+        def drop() -> None:
+            for node, other in ends:
+                _drop(node, dropped, hook="prerouting", arriving=f"mesh-{other.name}")
+
+        with captured(lab, "wormhole") as captures:
+            _assert_left(a, c, drop)
+        a.wait_for("a says why", lambda: "The link to c is avoided" in a.meshsec("explain", "c").stdout, 10)
+        assert_nothing_clear(captures)
+
+
 def test_who_makes_one_peer_look_dead_turns_nobody_away_from_an_honest_relay(lab: Lab) -> None:
     """Somebody close to c drops what is for c. m forwards it, and carries what is for d."""
     a, c, d = lab["a"], lab["c"], lab["d"]
@@ -110,6 +123,20 @@ def test_who_makes_one_peer_look_dead_turns_nobody_away_from_an_honest_relay(lab
     assert a.control.ask("status")["problems"] == []
 
 
+def _assert_left(a: Node, c: Node, drop: Callable[[], None]) -> None:
+    """Assert that user data between a and c goes over b, soon after somebody begins to drop it, both ways."""
+    with flow(a, c) as running, flow(c, a) as back:
+        for one in (running, back):
+            wait_arrivals(one)
+        drop()
+        for one in (running, back):
+            wait_arrivals(one, count=200, seconds=60)
+        gaps = [one.result.longest_gap for one in (running, back)]
+    print(f"user data stopped for {gaps[0]:.1f} s, and {gaps[1]:.1f} s the other way")
+    assert max(gaps) <= LEFT
+    assert (_relay(a, c), _relay(c, a)) == ("b", "b")
+
+
 def _relay(node: Node, peer: Node) -> str:
     return node.kernel.interfaces().get(peer.announced, "").removeprefix("mesh-")
 
@@ -121,6 +148,8 @@ def _set(node: Node, *settings: str) -> None:
     config.write_text("\n".join([*settings, kept]), encoding="utf-8")
 
 
-def _drop(node: Node, rules: str, hook: str = "forward") -> None:
+def _drop(node: Node, rules: str, hook: str = "forward", arriving: str = "") -> None:
+    if arriving:
+        rules = "; ".join(f"iifname {arriving} {rule}" for rule in rules.split("; "))
     chain = f"chain drops {{ type filter hook {hook} priority -300; policy accept; {rules}; }}"
     node.run("nft", "-f", "-", stdin=f"table inet blackhole {{\n{chain}\n}}\n")

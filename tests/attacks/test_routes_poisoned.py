@@ -82,7 +82,7 @@ def test_poisoned_numbers_are_not_believed(relay: str, hop_limit: int) -> None:
 
 def test_poison_that_travels_on_keeps_no_route_of_a_far_relay_away() -> None:
     with poisoned("c", 255) as (mesh, poison):
-        assert poison.takes_effect(mesh["d"], tries=5), "nothing was poisoned: the detector sees nothing"
+        assert poison.takes_effect(mesh["d"], tries=15), "nothing was poisoned: the detector sees nothing"
         poison.send(6)
         assert poison.lost([mesh[name] for name in "bcd"]) == [], "the poison goes on"
         assert mesh["a"].reaches(mesh["d"])
@@ -92,7 +92,7 @@ def test_poison_that_travels_on_keeps_no_route_of_a_far_relay_away() -> None:
 def test_where_signatures_are_required_a_card_holder_poisons_no_far_relay(signatures: str) -> None:
     with poisoned("c", 255, signatures) as (mesh, poison):
         if signatures == "off":
-            assert poison.takes_effect(mesh["d"], tries=5)
+            assert poison.takes_effect(mesh["d"], tries=15)
         else:
             poison.send(12)
             assert poison.lost([mesh[name] for name in "bcd"]) == []

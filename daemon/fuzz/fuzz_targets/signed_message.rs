@@ -2,17 +2,21 @@
 //! keeps its bounds, and nobody counts as signing who has not signed.
 //!
 //! The input is one message for the reader of claims, and a session for two routers, one of which requires signatures
-//! while the other prefers them. The session has records: an octet of time step, form and speaker, two octets of length, and the octets of a message. The router
-//! hears them as they are, or signed, or signed and then changed.
+//! while the other prefers them. The session has records: an octet of time step, form and key, one of which two bits are
+//! the source, two of length, and the octets of a message. The router hears them as they are, or signed, or signed and
+//! then changed. A link to a neighbour that signs does not become another router's.
 #![no_main]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use icv::{Claim, Signer};
 use libfuzzer_sys::fuzz_target;
-use olsrv2::{Config, InterfaceEvent, InterfaceId, Limits, Router, Signatures, Time};
+use olsrv2::{
+    Config, InterfaceEvent, InterfaceId, Limits, LinkStatus, Router, Signatures, Time,
+};
 use rfc5444::iana::message_tlv;
 use rfc5444::{covered_octets, Message};
 
@@ -57,14 +61,15 @@ fn run(signatures: Signatures, input: &[u8]) {
     let mut speaker = Speaker::new(signatures);
     let mut rest = input;
     for _ in 0..MOST {
-        let [first, high, low, after @ ..] = rest else {
+        let [first, source, high, low, after @ ..] = rest else {
             break;
         };
         let length = u16::from_be_bytes([*high, *low]);
         let (octets, after) = after.split_at(after.len().min(length.into()));
         rest = after;
         speaker.pass(Duration::from_millis((1 << (first >> 4)) - 1));
-        speaker.say(first >> 2 & 3, usize::from(first & 3), octets);
+        let key = &KEYS[usize::from(first & 3)];
+        speaker.say(SOURCES[usize::from(source & 3)], first >> 2 & 3, key, octets);
     }
     speaker.pass(Duration::from_secs(10));
 }
@@ -131,11 +136,12 @@ impl Speaker {
         self.now = end;
     }
 
-    fn say(&mut self, form: u8, who: usize, octets: &[u8]) {
-        let source: IpAddr = SOURCES[who].parse().unwrap();
+    fn say(&mut self, source: &str, form: u8, key: &(Signer, IpAddr), octets: &[u8]) {
+        let source: IpAddr = source.parse().unwrap();
+        let before = self.signing();
         let message = match form {
             0 | 1 => octets.to_vec(),
-            _ => match self.signed(&KEYS[who], octets) {
+            _ => match self.signed(key, octets) {
                 Some(signed) if form == 3 => changed(signed, octets),
                 Some(signed) => signed,
                 None => return,
@@ -144,6 +150,24 @@ impl Speaker {
         let packet = [&[0], &message[..]].concat();
         self.router.handle_packet(self.now, MESH, source, &packet);
         self.check();
+        for (address, originator) in self.signing() {
+            let was = before.get(&address).copied().unwrap_or(originator);
+            assert_eq!(was, originator, "{address} was taken");
+        }
+    }
+
+    /// Returns the originators of symmetric neighbours that sign, by the addresses that they send from.
+    fn signing(&self) -> BTreeMap<IpAddr, IpAddr> {
+        let neighbours = self.router.neighbours().into_iter();
+        let signing = neighbours.filter(|one| one.symmetric && one.signs);
+        let signing: BTreeSet<_> = signing.filter_map(|one| one.originator).collect();
+        let links = self.router.links().into_iter();
+        let symmetric = links.filter(|link| link.status == LinkStatus::Symmetric);
+        let named = symmetric.flat_map(|link| {
+            let originator = link.originator.filter(|one| signing.contains(one));
+            link.addresses.into_iter().zip(originator.into_iter().cycle())
+        });
+        named.collect()
     }
 
     /// Lets a key sign a message in its own name. The last octet says how far its counter goes on, and its age.

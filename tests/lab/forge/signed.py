@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from meshsec.core.trust.identity import raw_public_key
 from tests.lab.forge.rfc5444 import Message, Tlv
 
-ICV, TIMESTAMP, OWN = 5, 6, 224
-"""TLV types (RFC 7182, sections 13.3 and 13.4), and the type extension of this project's signatures."""
+ICV, TIMESTAMP, OWN = 5, 6, 252
+"""TLV types, and the type extension of this project's signatures, for experiments (RFC 7182, section 13.7)."""
 _DOMAIN = b"meshsec OLSRv2 message 1\0"
 _HEAD = bytes(Tlv(TIMESTAMP, bytes(12), OWN))[:4]
 

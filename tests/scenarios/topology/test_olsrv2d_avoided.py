@@ -15,6 +15,10 @@ def _relay(mesh: Mesh) -> str:
     return mesh["a"].kernel.interfaces().get(mesh["c"].ipv6, "").removeprefix("mesh-")
 
 
+def _direct(router: Router, neighbour: Router) -> bool:
+    return router.kernel.interfaces().get(neighbour.ipv6) == f"mesh-{neighbour.name}"
+
+
 def _avoid(program: ChangeStream, relay: Router) -> None:
     program.command("avoid", neighbours=[{"address": relay.ipv6, "seconds": SECONDS}])
 
@@ -24,13 +28,14 @@ def test_another_relay_is_taken_for_as_long_as_the_program_says() -> None:
         mesh.start()
         a, c = mesh["a"], mesh["c"]
         a.wait_routes(set().union(*(mesh[name].destinations for name in "bcd")), CONVERGED)
-        relay = _relay(mesh)
-        other = "bd".replace(relay, "")
+        relay, other = "b", "d"
+        mesh[other].wait_for("c is a hop away", lambda: _direct(mesh[other], c), CONVERGED)
+        a.wait_for("of two equal ways the one over the lower originator", lambda: _relay(mesh) == relay, CONVERGED)
         with a.stream() as program:
             _avoid(program, mesh[relay])
             a.wait_for("another relay", lambda: _relay(mesh) == other, SECONDS / 2)
-            assert a.kernel.interfaces()[mesh[relay].ipv6] == f"mesh-{relay}", "the relay itself is a hop away"
             assert a.reaches(c)
+            a.wait_for("the relay itself is reached", lambda: a.reaches(mesh[relay]), SECONDS / 2)
         a.wait_for("the first relay again", lambda: _relay(mesh) == relay, 2 * SECONDS)
 
 

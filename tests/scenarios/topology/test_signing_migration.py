@@ -29,7 +29,7 @@ SETTLED = 50
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture(name="mesh", scope="module")
+@pytest.fixture(name="mesh")
 def six_that_do_not_sign() -> Iterator[Lab]:
     """Give the mesh as it was before signatures. As on a machine with systemd, signers run and nobody asks them."""
     with Lab("migration", PAIRS, Options(signatures="prefer")) as lab:

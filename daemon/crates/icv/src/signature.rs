@@ -10,11 +10,12 @@ use sha2::{Digest, Sha512};
 
 use crate::{Fault, DOMAIN, KEY_LENGTH, SIGNATURE_LENGTH};
 
+/// The first type extension that RFC 7182 (sections 13.7, 13.8 and 13.10) reserves for experiments: 252 to 255.
+const EXPERIMENTAL: u8 = 252;
 /// The type extension of the ICV message TLV: a key and a signature.
-pub const ICV_EXTENSION: u8 = 224;
+pub const ICV_EXTENSION: u8 = EXPERIMENTAL;
 /// The type extension of the TIMESTAMP message TLV: a counter and its age.
-pub const TIMESTAMP_EXTENSION: u8 = 224;
-const TIMESTAMP_LENGTH: usize = size_of::<u64>() + size_of::<u32>();
+pub const TIMESTAMP_EXTENSION: u8 = EXPERIMENTAL;
 
 /// The first octet of a node's address, and the bit in which its locator differs (fc00::/8 and fd00::/8).
 const ADDRESS_OCTET: u8 = 0xfc;
@@ -47,20 +48,16 @@ impl Claim {
             (Some(icv), Some(timestamp)) => (icv, timestamp),
             _ => return Err(Fault::Count),
         };
-        let timestamp: [u8; TIMESTAMP_LENGTH] = timestamp
-            .try_into()
-            .map_err(|_| Fault::Length(timestamp.len()))?;
-        let (counter, age) = timestamp.split_at(size_of::<u64>());
-        let (key, signature) = icv.split_first_chunk().ok_or(Fault::Length(icv.len()))?;
-        let signature = signature.try_into().map_err(|_| Fault::Length(icv.len()))?;
+        let length = Fault::Length(timestamp.len());
+        let (counter, age) = timestamp.split_first_chunk().ok_or(length)?;
+        let age = age.try_into().map_err(|_| length)?;
+        let length = Fault::Length(icv.len());
+        let (key, signature) = icv.split_first_chunk().ok_or(length)?;
+        let signature = signature.try_into().map_err(|_| length)?;
         Ok(Some(Self {
             key: *key,
-            counter: counter
-                .iter()
-                .fold(0, |sum, octet| sum << 8 | u64::from(*octet)),
-            age: age
-                .iter()
-                .fold(0, |sum, octet| sum << 8 | u32::from(*octet)),
+            counter: u64::from_be_bytes(*counter),
+            age: u32::from_be_bytes(age),
             signature,
         }))
     }
@@ -68,6 +65,20 @@ impl Claim {
     /// Returns the lowest counter that the sender has used lately.
     pub fn floor(&self) -> u64 {
         self.counter.saturating_sub(self.age.into())
+    }
+
+    /// Returns what makes `message`, which makes this claim, the same message as another one: the octets that are
+    /// covered, the key and the signature. Everybody can change the rest and its signature still verifies: the hop limit
+    /// and count, other ICV TLVs, and the encoding and position of this one.
+    ///
+    /// # Errors
+    ///
+    /// A malformed message header or message TLV block.
+    pub fn essence(&self, message: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        let mut octets = covered_octets(message)?;
+        octets.extend(self.key);
+        octets.extend(self.signature);
+        Ok(octets)
     }
 
     /// Verifies that the key has signed `message`, and that it may speak for `originator`, the message's.
@@ -95,6 +106,13 @@ impl Claim {
 /// Returns whether an address is the address or the locator of a key. False for a key that is not on the curve.
 pub fn is_hash_of(address: Ipv6Addr, key: &[u8; KEY_LENGTH]) -> bool {
     VerifyingKey::from_bytes(key).is_ok_and(|key| is_of(address, &key))
+}
+
+/// Returns whether a message has an ICV TLV of another type extension. No signature covers it (RFC 7182, section 9.1), so
+/// beside a signature it is whatever the last one who passed the message on has made of it.
+pub fn has_other_icv(tlvs: &[Tlv]) -> bool {
+    let is_other = |tlv: &Tlv| tlv.typ == message_tlv::ICV && tlv.ext != ICV_EXTENSION;
+    tlvs.iter().any(is_other)
 }
 
 /// Returns the hash of a key: the first 16 octets of SHA-512(SHA-512(X25519 public key)). It is the address of the key's

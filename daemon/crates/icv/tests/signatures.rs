@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use icv::{is_hash_of, Claim, Fault, Signer, OVERHEAD};
+use icv::{has_other_icv, is_hash_of, Claim, Fault, Signer, OVERHEAD};
 use proptest::prelude::*;
 use rfc5444::iana::{message, message_tlv};
 use rfc5444::{forward_copy, AddressEntry, Message, Prefix, Tlv};
@@ -78,10 +78,10 @@ fn the_octets_are_as_documented() {
         .unwrap();
     let message = Message::decode(&signed).unwrap();
     assert_eq!(
-        message.tlv(6, 224).unwrap().value,
+        message.tlv(6, 252).unwrap().value,
         [1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 3]
     );
-    let value = &message.tlv(5, 224).unwrap().value;
+    let value = &message.tlv(5, 252).unwrap().value;
     assert_eq!((value.len(), &value[..32]), (96, &signer.public()[..]));
 }
 
@@ -112,7 +112,7 @@ fn every_other_octet_is_covered() {
     // RFC 7182 leaves the ICV TLV itself out. Its value cannot change; a reserved flag can.
     let flags = signed
         .windows(4)
-        .position(|octets| octets == [5, 0x90, 224, 96])
+        .position(|octets| octets == [5, 0x90, 252, 96])
         .unwrap()
         + 1;
     let covered = (0..signed.len()).filter(|index| !hops.contains(index) && *index != flags);
@@ -235,10 +235,41 @@ fn other_type_extensions_are_no_signature_and_do_not_spoil_one() {
             .push(Tlv::new(message_tlv::TIMESTAMP, ext, [1]));
         message.tlvs.push(Tlv::new(message_tlv::ICV, ext, [1]));
     }
-    assert_eq!((ICV, TIMESTAMP), (224, 224));
+    assert_eq!((ICV, TIMESTAMP), (252, 252));
     let encoded = message.encode().unwrap();
     assert_eq!(claim(&encoded), Ok(None));
     assert_eq!(verify(&signer.sign(&encoded, 1, 3).unwrap()), Ok(1));
+}
+
+#[test]
+fn the_essence_of_a_message_is_what_is_signed_and_by_whom() {
+    let (signer, address) = node(1);
+    let signed = signer.sign(&tc(address.into()).encode().unwrap(), 1, 3);
+    let message = Message::decode(&signed.unwrap()).unwrap();
+    let essence = |message: &Message| {
+        let octets = message.encode().unwrap();
+        let claim = Claim::read(&message.tlvs).unwrap().unwrap();
+        claim.essence(&octets).unwrap()
+    };
+    let mut same = message.clone();
+    (same.hop_limit, same.hop_count) = (Some(1), Some(9));
+    same.tlvs
+        .insert(0, Tlv::new(message_tlv::ICV, 7, [1, 2, 3]));
+    assert_eq!(essence(&same), essence(&message));
+    assert!(has_other_icv(&same.tlvs) && !has_other_icv(&message.tlvs));
+    let icv = message
+        .tlvs
+        .iter()
+        .position(|tlv| tlv.is(message_tlv::ICV, ICV));
+    // The last one of the key, and the first and the last one of the signature.
+    for octet in [31, 32, 95] {
+        let mut other = message.clone();
+        other.tlvs[icv.unwrap()].value[octet] ^= 1;
+        assert_ne!(essence(&other), essence(&message), "{octet}");
+    }
+    let mut later = message.clone();
+    later.seq = Some(999);
+    assert_ne!(essence(&later), essence(&message));
 }
 
 #[test]
@@ -267,6 +298,38 @@ fn keys_of_small_order_and_off_the_curve_are_refused() {
 }
 
 #[test]
+fn keys_that_look_like_the_end_of_the_field_are_keys() {
+    // One in 13, one in 128 and one in 1700 keys, found by counting.
+    let cases: [fn(&[u8; 32]) -> bool; 3] = [
+        |key| key[0] >= 0xed,
+        |key| key[31] & 0x7f == 0x7f,
+        |key| key[0] >= 0xed && key[31] & 0x7f == 0x7f,
+    ];
+    for case in cases {
+        let mut signers = (0..=u16::MAX).map(|count| {
+            let mut seed = [3; 32];
+            seed[..2].copy_from_slice(&count.to_be_bytes());
+            Signer::new(&seed)
+        });
+        let signer = signers.find(|signer| case(&signer.public())).unwrap();
+        let message = tc(IpAddr::from([10, 0, 0, 1])).encode().unwrap();
+        assert_eq!(verify(&signer.sign(&message, 1, 3).unwrap()), Ok(1));
+    }
+}
+
+#[test]
+fn the_hash_of_a_key_is_that_of_the_overlay() {
+    for number in 1..4 {
+        let (signer, address) = node(number);
+        assert_eq!(icv::address_of(&signer.public()), Some(address));
+    }
+    // Its y coordinate has no x.
+    let mut off_curve = [0; 32];
+    off_curve[0] = 2;
+    assert_eq!(icv::address_of(&off_curve), None);
+}
+
+#[test]
 fn an_address_outside_fc00_is_nobodys_hash() {
     let signer = Signer::new(&SEED);
     let address = address_of(&signer);
@@ -285,9 +348,15 @@ fn a_signer_is_never_formatted() {
 #[test]
 fn a_message_that_would_become_too_long_is_refused() {
     let mut message = tc(IpAddr::from([10, 0, 0, 1]));
-    message.tlvs.push(Tlv::new(200, 0, vec![0; 65_430]));
-    let encoded = message.encode().unwrap();
-    assert!(Signer::new(&SEED).sign(&encoded, 1, 3).is_err());
+    message.tlvs.push(Tlv::new(200, 0, vec![0; 60_000]));
+    let excess = usize::from(u16::MAX) - OVERHEAD - message.encode().unwrap().len();
+    for (more, fits) in [(0, true), (1, false), (OVERHEAD, false)] {
+        message.tlvs[1].value.resize(60_000 + excess + more, 0);
+        let encoded = message.encode().unwrap();
+        let signed = Signer::new(&SEED).sign(&encoded, 1, 3);
+        assert_eq!(signed.is_ok(), fits, "{}", encoded.len() + OVERHEAD);
+        assert!(signed.is_err() || verify(&signed.unwrap()) == Ok(1));
+    }
 }
 
 proptest! {

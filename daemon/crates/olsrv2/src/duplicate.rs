@@ -20,7 +20,8 @@ pub(crate) struct MessageKey {
     pub originator: IpAddr,
     pub seq: u16,
     pub typ: u8,
-    /// A keyed hash of the parts that no router changes on the way.
+    /// A keyed hash of what makes it this message: of what is signed and the signature, or else of what no router
+    /// changes on the way.
     pub digest: u64,
 }
 
@@ -33,8 +34,8 @@ pub(crate) type Sender = (InterfaceId, Option<IpAddr>);
 pub(crate) struct Seen {
     /// It is in the processed set.
     pub processed: bool,
-    /// It is in the forwarded set.
-    pub forwarded: bool,
+    /// The largest hop limit of a copy that was forwarded; 0 when it is not in the forwarded set.
+    pub forwarded: u8,
     /// One bit for each interface slot: it is in the received set of that interface.
     pub received: u64,
     expires: Time,

@@ -66,13 +66,13 @@ pub(crate) struct NeighbourExt {
     pub selector: bool,
     /// Whether its last HELLO was signed.
     pub signed: bool,
-    /// Whether it is the last resort for what goes beyond it (docs/development/adr/0095).
+    /// Whether it is the last resort, also for what is for itself (docs/development/adr/0095).
     pub avoided: bool,
 }
 
 impl NeighbourExt {
-    /// The metric of what goes over this neighbour to others; `metric` is that of the link.
-    pub(crate) fn metric_beyond(&self, metric: Metric) -> Metric {
+    /// The metric of what goes to this neighbour; `metric` is that of the link.
+    pub(crate) fn metric_unless_avoided(&self, metric: Metric) -> Metric {
         if self.avoided {
             Metric::MAX
         } else {
@@ -112,13 +112,15 @@ pub(crate) fn neighbour_metrics(
         metric_out: links()
             .filter_map(|link| link_metric_out(link, default))
             .min()
-            .map(|metric| beyond(nhdp, id, metric)),
+            .map(|metric| unless_avoided(nhdp, id, metric)),
     }
 }
 
-fn beyond(nhdp: &Neighbours, id: NeighbourId, metric: Metric) -> Metric {
+fn unless_avoided(nhdp: &Neighbours, id: NeighbourId, metric: Metric) -> Metric {
     let neighbour = nhdp.neighbour(id);
-    neighbour.map_or(metric, |neighbour| neighbour.ext.metric_beyond(metric))
+    neighbour.map_or(metric, |neighbour| {
+        neighbour.ext.metric_unless_avoided(metric)
+    })
 }
 
 /// The highest counter of a neighbour's HELLOs, if it signs.

@@ -15,6 +15,7 @@ mod config;
 mod duplicate;
 mod event;
 mod evict;
+mod expected;
 mod extension;
 mod hello;
 mod instance;
@@ -46,7 +47,7 @@ pub use airtime::{Airtime, Measurement, ACCESS, BAND, MAXIMUM_LOSS, PAUSE, SMOOT
 pub use config::{Attached, Config, HelloTiming, Limits, Timing};
 pub use event::{Counters, Event, InterfaceEvent, Transmit};
 pub use nhdp::{Family, InterfaceId, LinkStatus, Time};
-pub use refusal::{Refusal, RefusalKind, RefusalSource};
+pub use refusal::{Refusal, RefusalClaim, RefusalKind, RefusalSource};
 pub use rfc5444::{Metric, Prefix};
 pub use router::{Router, ToSign, Verify};
 pub use signatures::{Signatures, TrustedKey};

@@ -76,5 +76,6 @@ mod tests {
         assert_eq!(own.floor(), None);
         own.used(100 * MEMORY, 4);
         assert_eq!(own.floor(), Some(4));
+        assert_eq!(own.newest(), Some(4));
     }
 }

@@ -71,9 +71,16 @@ impl OwnNumbers {
         self.seq
     }
 
-    /// Determines the origin of a message with this router's originator; `ansn` is set if it is a TC.
-    pub(crate) fn judge(&mut self, now: Time, seq: u16, ansn: Option<u16>) -> OwnMessage {
-        if self.sent.contains(&seq) {
+    /// Determines the origin of a message with this router's originator; `ansn` is set if it is a TC. Whose signature
+    /// shows that this router has not sent it is no echo, although numbers that follow the clock may be the same.
+    pub(crate) fn judge(
+        &mut self,
+        now: Time,
+        seq: u16,
+        ansn: Option<u16>,
+        is_foreign: bool,
+    ) -> OwnMessage {
+        if !is_foreign && self.sent.contains(&seq) {
             return OwnMessage::Echo;
         }
         if !self.reactions.start(now) {
@@ -103,15 +110,20 @@ mod tests {
     fn own_messages_are_known_across_the_wrap() {
         let mut own = OwnNumbers::new(Time::ZERO, 0, 65534);
         assert_eq!([own.next_seq(), own.next_seq()], [65535, 0]);
-        assert_eq!(own.judge(LATER, 65535, None), OwnMessage::Echo);
-        assert_eq!(own.judge(LATER, 0, Some(0)), OwnMessage::Echo);
+        assert_eq!(own.judge(LATER, 65535, None, false), OwnMessage::Echo);
+        assert_eq!(own.judge(LATER, 0, Some(0), false), OwnMessage::Echo);
+        assert_eq!(
+            own.judge(LATER, 0, Some(0), true),
+            OwnMessage::Duplicate,
+            "another router's, which happens to have the number"
+        );
     }
 
     #[test]
     fn the_numbers_rise_beyond_a_predecessor() {
         let mut own = OwnNumbers::new(Time::ZERO, 10, 20);
         assert_eq!(
-            own.judge(Time::ZERO, 500, Some(10)),
+            own.judge(Time::ZERO, 500, Some(10), false),
             OwnMessage::Predecessor
         );
         assert_eq!((own.ansn(), own.next_seq()), (11, 501));
@@ -120,17 +132,17 @@ mod tests {
     #[test]
     fn older_foreign_numbers_do_not_lower_the_own_ones() {
         let mut own = OwnNumbers::new(Time::ZERO, 10, 20);
-        assert_eq!(own.judge(LATER, 19, Some(9)), OwnMessage::Duplicate);
+        assert_eq!(own.judge(LATER, 19, Some(9), false), OwnMessage::Duplicate);
         assert_eq!((own.ansn(), own.next_seq()), (10, 21));
     }
 
     #[test]
     fn a_stream_of_foreign_messages_gets_one_reaction_at_a_time() {
         let mut own = OwnNumbers::new(Time::ZERO, 10, 20);
-        assert_eq!(own.judge(LATER, 1000, None), OwnMessage::Duplicate);
-        assert_eq!(own.judge(LATER, 2000, None), OwnMessage::Ignored);
+        assert_eq!(own.judge(LATER, 1000, None, false), OwnMessage::Duplicate);
+        assert_eq!(own.judge(LATER, 2000, None, false), OwnMessage::Ignored);
         assert_eq!(
-            own.judge(LATER + REACTION_INTERVAL, 2000, None),
+            own.judge(LATER + REACTION_INTERVAL, 2000, None, false),
             OwnMessage::Duplicate
         );
     }

@@ -14,7 +14,7 @@ use crate::event::Counters;
 /// Length of a window. A refusal is forgotten after one to two windows.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Number of sources that are kept for each kind of refusal.
+/// Number of sources, and of claims, that are kept for each kind of refusal.
 const MAX_SOURCES: usize = 8;
 
 /// Why something from the network was refused; each has a counter of the same name.
@@ -52,6 +52,17 @@ pub struct Refusal {
     pub sources: Vec<RefusalSource>,
     /// How often a source was replaced by another. It is large when somebody invents addresses.
     pub further_sources: u64,
+    /// In whose name messages were refused, and by whom they came: those with the most, the largest first.
+    pub claims: Vec<RefusalClaim>,
+}
+
+/// An originator in whose name a source has sent messages that were refused. The source may have passed them on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusalClaim {
+    /// The originator that the messages name; it can be forged.
+    pub originator: IpAddr,
+    /// By whom they came, and how many.
+    pub source: RefusalSource,
 }
 
 /// A source whose messages were refused.
@@ -113,6 +124,7 @@ struct Window {
     count: u64,
     sources: Vec<RefusalSource>,
     further_sources: u64,
+    claims: Vec<RefusalClaim>,
 }
 
 impl Refusals {
@@ -130,6 +142,31 @@ impl Refusals {
                 record.advance(now);
                 record.last = now;
                 record.present.add(interface, address, count);
+            }
+        }
+    }
+
+    /// Charges what a message added to the counters to its originator. The packet charges its source.
+    pub(crate) fn note_claim(
+        &mut self,
+        now: Time,
+        (interface, address): (InterfaceId, IpAddr),
+        originator: IpAddr,
+        before: &Counters,
+        after: &Counters,
+    ) {
+        for (kind, record) in RefusalKind::ALL.into_iter().zip(&mut self.kinds) {
+            let count = kind.count(after) - kind.count(before);
+            if count > 0 {
+                record.advance(now);
+                let source = RefusalSource {
+                    interface,
+                    address,
+                    count,
+                };
+                record
+                    .present
+                    .add_claim(RefusalClaim { originator, source });
             }
         }
     }
@@ -173,15 +210,21 @@ impl Record {
             for source in &window.sources {
                 all.add_source(*source);
             }
+            for claim in &window.claims {
+                all.add_claim(*claim);
+            }
         }
         all.sources
             .sort_by_key(|source| core::cmp::Reverse(source.count));
+        all.claims
+            .sort_by_key(|claim| core::cmp::Reverse(claim.source.count));
         (all.count > 0).then_some(Refusal {
             kind,
             count: all.count,
             last: self.last,
             sources: all.sources,
             further_sources: all.further_sources,
+            claims: all.claims,
         })
     }
 }
@@ -210,6 +253,27 @@ impl Window {
             let count = least.count + new.count;
             *least = RefusalSource { count, ..new };
             self.further_sources += 1;
+        }
+    }
+
+    /// Counts a claim, as [`Window::add_source`] does a source.
+    fn add_claim(&mut self, mut new: RefusalClaim) {
+        let key = |claim: &RefusalClaim| {
+            let source = claim.source;
+            (claim.originator, source.interface, source.address)
+        };
+        let mut claims = self.claims.iter_mut();
+        if let Some(known) = claims.find(|known| key(known) == key(&new)) {
+            known.source.count += new.source.count;
+        } else if self.claims.len() < MAX_SOURCES {
+            self.claims.push(new);
+        } else if let Some(least) = self
+            .claims
+            .iter_mut()
+            .min_by_key(|claim| claim.source.count)
+        {
+            new.source.count += least.source.count;
+            *least = new;
         }
     }
 }
@@ -274,5 +338,51 @@ mod tests {
         assert_eq!(recent[0].sources[0].count, 2000);
         assert!(recent[0].further_sources > 900);
         assert_eq!(recent[0].count, 3000);
+    }
+
+    #[test]
+    fn who_is_named_is_kept_apart_from_who_passed_it_on() {
+        let mut refusals = Refusals::default();
+        let start = Time::from_secs(1000);
+        let none = Counters::default();
+        let one = Counters {
+            not_signed: 1,
+            ..none
+        };
+        let mut note = |now, from, originator| {
+            refusals.note_claim(now, source(from), source(originator).1, &none, &one);
+            refusals.note(now, source(from), &none, &one);
+        };
+        for (from, originator) in [(1, 70), (1, 71), (1, 71), (2, 71), (1, 71)] {
+            note(start, from, originator);
+        }
+        note(start + WINDOW, 1, 71);
+        let recent = refusals.recent(start + WINDOW);
+        let claims = recent[0].claims.iter();
+        let claims: Vec<_> = claims
+            .map(|claim| (claim.originator, claim.source.address, claim.source.count))
+            .collect();
+        let expected = [(71, 1, 4), (70, 1, 1), (71, 2, 1)];
+        let expected = expected.map(|(of, from, count)| (source(of).1, source(from).1, count));
+        assert_eq!(claims, expected);
+        assert_eq!(recent[0].sources[0].count, 5);
+        assert_eq!(recent[0].sources.len(), 2);
+    }
+
+    #[test]
+    fn of_many_claims_those_with_most_are_kept() {
+        let mut refusals = Refusals::default();
+        let start = Time::from_secs(1000);
+        let none = Counters::default();
+        let one = Counters { forged: 1, ..none };
+        for n in 0..1000 {
+            for originator in [n, 7777, 7777] {
+                refusals.note_claim(start, source(1), source(originator).1, &none, &one);
+            }
+        }
+        refusals.note(start, source(1), &none, &one);
+        let recent = refusals.recent(start);
+        assert_eq!(recent[0].claims.len(), MAX_SOURCES);
+        assert_eq!(recent[0].claims[0].originator, source(7777).1);
     }
 }

@@ -2,6 +2,7 @@
 
 mod attached;
 mod avoid;
+mod failures;
 mod flooding;
 mod input;
 mod interfaces;
@@ -20,6 +21,7 @@ use rfc5444::Metric;
 use crate::config::{Config, HelloTiming};
 use crate::duplicate::DuplicateSet;
 use crate::event::{Counters, Event, InterfaceEvent, Transmit};
+use crate::expected::Expected;
 use crate::instance::{Context, Instance};
 use crate::outbox::Outbox;
 use crate::own_counters::OwnCounters;
@@ -27,8 +29,9 @@ use crate::rate::RateLimiter;
 use crate::refusal::Refusals;
 use crate::speakers::Speakers;
 
+use failures::Failures;
 use interfaces::Interface;
-use judge::Failures;
+use signing::OwnTokens;
 
 pub use judge::Verify;
 pub use signing::ToSign;
@@ -63,12 +66,15 @@ pub struct Router {
     /// Originators that sign, and whose keys are known.
     speakers: Speakers,
     failures: Failures,
+    /// Messages that are verified although there are too many.
+    expected: Expected,
     verify: Verify,
     /// Whether own messages are signed, the key that does it, those that wait for it, and the counters that were used.
     signing: bool,
     own_key: Option<[u8; icv::KEY_LENGTH]>,
     to_sign: VecDeque<ToSign>,
     own_counters: OwnCounters,
+    own_tokens: OwnTokens,
     refusals: Refusals,
     counters: Counters,
     transmits: VecDeque<Transmit>,
@@ -95,6 +101,8 @@ impl Router {
             trusted: BTreeSet::new(),
             speakers: Speakers::default(),
             failures: Failures::new(now, digest_key),
+            expected: Expected::new(now),
+            own_tokens: OwnTokens::new(digest_key),
             verify: Claim::verify,
             signing: false,
             own_key: None,

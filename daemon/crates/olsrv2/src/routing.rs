@@ -30,10 +30,8 @@ pub(crate) struct FirstHop {
     pub originator: IpAddr,
     /// Whether its HELLOs are signed.
     pub signed: bool,
-    /// The metric to the neighbour itself.
+    /// The metric of the best link, or the largest if the neighbour is avoided.
     pub metric: Metric,
-    /// The metric of what goes beyond it: more if the neighbour is avoided.
-    pub beyond: Metric,
     pub interface: InterfaceId,
     pub next_hop: IpAddr,
     /// N_neighbor_addr_list.
@@ -124,15 +122,16 @@ impl<'a> Routes<'a> {
             let addresses = node.neighbours();
             let routable = addresses.filter(|(_, neighbour)| neighbour.routable);
             for (address, neighbour) in routable {
-                let taken = self.network.witnesses.is_originator(address);
-                if taken || !self.network.signed.may_advertise(address) {
+                let tier = self.network.signed.tier_of_advertised(address);
+                let is_free = !self.network.witnesses.is_originator(address);
+                let Some(tier) = tier.filter(|_| is_free) else {
                     continue;
-                }
+                };
                 let path = Path {
                     last: vertex,
                     ..beyond(path, neighbour.metric, 1)
                 };
-                self.offer_host(address, address, path);
+                self.offer_host(address, address, at_most(path, tier));
             }
         }
         self.finish_stage();
@@ -169,20 +168,21 @@ impl<'a> Routes<'a> {
             return Some(Tier::Confirmed);
         }
         let signed = &self.network.signed;
-        let tier = signed.tier_of_host(originator, address);
+        let tier = signed.tier_of_host(originator, address, false);
         tier.filter(|_| !self.network.witnesses.is_originator(address))
     }
 
-    /// How far it is believed that a host is the router's own that announces it, or `None`. A router of its own that has
-    /// been heard of before belongs to nobody else. A path to the host as a router counts more in any case, because it was
-    /// entered in an earlier stage.
+    /// How far it is believed that a host is the router's own that announces it, or `None`. A router of its own that is
+    /// heard belongs to nobody else, except to its predecessor for a while. A path to the host as a router counts more in
+    /// any case, because it was entered in an earlier stage.
     fn tier_of_host(&self, originator: IpAddr, host: Prefix) -> Option<Tier> {
-        let first = || self.network.topology.announced_first(originator, host);
-        let free = |address| !self.network.witnesses.is_originator(address) || first();
-        let may = host.is_host() && (host.addr == originator || free(host.addr));
-        self.network
-            .signed
-            .tier_of_host(originator, host.addr)
+        let signed = &self.network.signed;
+        let predecessor = self.network.topology.predecessor(originator, host);
+        let succeeds = predecessor.is_some_and(|one| signed.may_succeed(host.addr, one.had_card));
+        let is_free = succeeds || !self.network.witnesses.is_originator(host.addr);
+        let may = host.is_host() && (host.addr == originator || is_free);
+        signed
+            .tier_of_host(originator, host.addr, succeeds)
             .filter(|_| may)
     }
 

@@ -1,5 +1,7 @@
 //! The originators that sign their messages: with which key, and which of their counters were taken in.
 
+mod room;
+
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,6 +17,9 @@ const UNSIGNED: Duration = Duration::from_secs(60);
 
 /// Time after a signed message for which nobody speaks unsigned, or with another key, for its originator.
 const BOUND: Duration = Duration::from_secs(300);
+
+/// Time within which a HELLO is heard on all interfaces that hear it. Later it is a copy of somebody's.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// How a message travels. HELLOs are heard on each interface, and do not repeat there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,17 +39,74 @@ pub(crate) enum Refused {
     OtherKey,
 }
 
+/// What was taken in by one way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    window: Window,
+    /// The highest floor that was announced.
+    floor: u64,
+}
+
+/// The newest HELLOs by any interface, so that one that was heard on an interface does not make a link on another one
+/// later.
+#[derive(Clone, Copy, Debug, Default)]
+struct Newest {
+    /// The highest counter of those before `since`.
+    before: Option<u64>,
+    /// The highest one of those in `AT_ONCE` from `since` on.
+    lately: Option<u64>,
+    since: Time,
+}
+
+impl Newest {
+    /// Returns the highest counter that was heard more than `AT_ONCE` ago, up to twice that.
+    fn settled(&self, now: Time) -> Option<u64> {
+        match now >= self.since + 2 * AT_ONCE {
+            true => self.before.max(self.lately),
+            false => self.before,
+        }
+    }
+
+    fn take(&mut self, now: Time, counter: u64) {
+        if now >= self.since + AT_ONCE {
+            self.before = self.before.max(self.lately);
+            self.since = now;
+        }
+        self.lately = self.lately.max(Some(counter));
+    }
+}
+
 /// An originator that signs.
 #[derive(Debug)]
 struct Speaker {
     key: [u8; KEY_LENGTH],
-    /// The highest floor that it has announced.
-    floor: u64,
-    windows: BTreeMap<Way, Window>,
+    heard_by: BTreeMap<Way, Heard>,
+    hellos: Newest,
     /// The highest counter that was heard on an interface which is gone. Later HELLOs have higher ones, wherever they
     /// are heard.
     gone: Option<u64>,
     heard: Time,
+    /// The neighbour with which the last confirmed route to it began.
+    first_hop: Option<IpAddr>,
+}
+
+impl Speaker {
+    /// Returns the lowest counter that it has used lately, as far as it has said by any way.
+    fn floor(&self) -> u64 {
+        let floors = self.heard_by.values().map(|heard| heard.floor);
+        floors.max().unwrap_or_default()
+    }
+
+    /// Returns whether a counter was not taken in, and is not below the floor. A HELLO is judged by HELLOs alone, so that
+    /// a copy of its sender's key, somewhere in the network with higher counters, does not take its links away.
+    fn is_new(&self, now: Time, counter: u64, way: Way) -> bool {
+        let heard = self.heard_by.get(&way).copied().unwrap_or_default();
+        let (floor, old) = match way {
+            Way::Flooded => (self.floor(), None),
+            Way::Direct(_) => (heard.floor, self.gone.max(self.hellos.settled(now))),
+        };
+        counter >= floor && old < Some(counter) && heard.window.is_new(counter)
+    }
 }
 
 /// All of them, and the keys of trusted routers.
@@ -85,6 +147,15 @@ impl Speakers {
     /// Returns whether a key speaks for an originator already, or a card says which one does.
     pub(crate) fn is_bound(&self, originator: IpAddr) -> bool {
         self.speakers.contains_key(&originator) || self.is_trusted(originator)
+    }
+
+    /// Returns whether an address is bound to another key than this one: by a card, or by what was signed lately.
+    pub(crate) fn is_of_other(&self, now: Time, address: IpAddr, key: &[u8; KEY_LENGTH]) -> bool {
+        let card = self.trusted.get(&address).map(|card| card.key);
+        let speaker = self.speakers.get(&address);
+        let lately = speaker.filter(|speaker| now < speaker.heard + BOUND);
+        let bound = card.or(lately.map(|speaker| speaker.key));
+        bound.is_some_and(|bound| bound != *key)
     }
 
     /// Records a believed message without a signature. At `limit`, all records that have run out are removed, and a new
@@ -130,18 +201,15 @@ impl Speakers {
                 Err(Refused::OtherKey)
             };
         }
-        let window = speaker.windows.get(&way).copied().unwrap_or_default();
-        let is_new = claim.counter >= speaker.floor && window.is_new(claim.counter);
-        let is_past = way != Way::Flooded && speaker.gone >= Some(claim.counter);
-        if is_new && !is_past {
+        if speaker.is_new(now, claim.counter, way) {
             Ok(())
         } else {
             Err(Refused::Replayed)
         }
     }
 
-    /// Takes a verified claim in, which [`Speakers::check`] has passed. At `limit`, the originator that was heard
-    /// longest ago gives way, trusted ones last.
+    /// Takes a verified claim in, which [`Speakers::check`] has passed. At `limit`, others give way
+    /// to a new originator, trusted ones last.
     pub(crate) fn accept(
         &mut self,
         now: Time,
@@ -151,22 +219,27 @@ impl Speakers {
         limit: usize,
     ) -> Proof {
         if !self.speakers.contains_key(&originator) {
-            self.make_room(limit);
+            self.make_room(now, limit);
         }
         let new = || Speaker {
             key: claim.key,
-            floor: 0,
-            windows: BTreeMap::new(),
+            heard_by: BTreeMap::new(),
+            hellos: Newest::default(),
             gone: None,
             heard: now,
+            first_hop: None,
         };
         let speaker = self.speakers.entry(originator).or_insert_with(new);
         if speaker.key != claim.key {
             *speaker = new();
         }
         speaker.heard = now;
-        speaker.floor = speaker.floor.max(claim.floor());
-        speaker.windows.entry(way).or_default().take(claim.counter);
+        let heard = speaker.heard_by.entry(way).or_default();
+        heard.floor = heard.floor.max(claim.floor());
+        heard.window.take(claim.counter);
+        if way != Way::Flooded {
+            speaker.hellos.take(now, claim.counter);
+        }
         Proof {
             counter: claim.counter,
             floor: claim.floor(),
@@ -176,32 +249,20 @@ impl Speakers {
     /// Forgets what was heard on an interface that is gone, except that it is not taken in again.
     pub(crate) fn forget_interface(&mut self, interface: InterfaceId) {
         for speaker in self.speakers.values_mut() {
-            let window = speaker.windows.remove(&Way::Direct(interface));
-            let newest = window.and_then(|window| window.newest());
+            let heard = speaker.heard_by.remove(&Way::Direct(interface));
+            let newest = heard.and_then(|heard| heard.window.newest());
             speaker.gone = speaker.gone.max(newest);
         }
     }
 
     /// Returns the lowest counter that an originator has used lately, as far as it has said.
     pub(crate) fn floor(&self, originator: IpAddr) -> Option<u64> {
-        self.speakers.get(&originator).map(|speaker| speaker.floor)
+        self.speakers.get(&originator).map(Speaker::floor)
     }
 
     /// Returns the key with which an originator signs.
     pub(crate) fn key(&self, originator: IpAddr) -> Option<&[u8; KEY_LENGTH]> {
         self.speakers.get(&originator).map(|speaker| &speaker.key)
-    }
-
-    fn make_room(&mut self, limit: usize) {
-        while self.speakers.len() >= limit.max(1) {
-            let rank = |(address, speaker): &(&IpAddr, &Speaker)| {
-                (self.trusted.contains_key(*address), speaker.heard)
-            };
-            let Some((&oldest, _)) = self.speakers.iter().min_by_key(rank) else {
-                return;
-            };
-            self.speakers.remove(&oldest);
-        }
     }
 }
 
@@ -216,7 +277,7 @@ mod tests {
 
     const FROM: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
 
-    fn claim(counter: u64) -> Claim {
+    pub(super) fn claim(counter: u64) -> Claim {
         let hello = Message::new(HELLO, FROM).encode().unwrap();
         let signed = icv::Signer::new(&[7; KEY_LENGTH]).sign(&hello, counter, 0);
         let message = Message::decode(&signed.unwrap()).unwrap();
@@ -241,6 +302,60 @@ mod tests {
     }
 
     #[test]
+    fn a_floor_in_a_flooded_message_is_none_for_hellos_and_one_in_a_hello_is_for_both() {
+        let mut speakers = Speakers::default();
+        let mut accept = |way, counter, age| {
+            let mut claim = claim(counter);
+            claim.age = age;
+            let judged = speakers.check(Time::ZERO, FROM, &claim, way);
+            if judged.is_ok() {
+                speakers.accept(Time::ZERO, FROM, &claim, way, 10);
+            }
+            judged
+        };
+        let [near, far] = [0, 1].map(|id| Way::Direct(InterfaceId(id)));
+        assert_eq!(accept(Way::Flooded, 1000, 0), Ok(()));
+        assert_eq!(accept(near, 50, 0), Ok(()));
+        assert_eq!(accept(near, 49, 0), Err(Refused::Replayed));
+        assert_eq!(accept(far, 49, 0), Ok(()));
+        assert_eq!(accept(Way::Flooded, 999, 999), Err(Refused::Replayed));
+        assert_eq!(accept(far, 2000, 0), Ok(()));
+        assert_eq!(accept(Way::Flooded, 1999, 1999), Err(Refused::Replayed));
+        assert_eq!(accept(Way::Flooded, 2001, 0), Ok(()));
+    }
+
+    #[test]
+    fn of_interfaces_that_are_gone_the_highest_counter_counts() {
+        let mut speakers = Speakers::default();
+        let way = |id| Way::Direct(InterfaceId(id));
+        assert_eq!(hear(&mut speakers, way(1), &[9]), [9]);
+        assert_eq!(hear(&mut speakers, way(2), &[5]), [5]);
+        // The third one has heard nothing.
+        for id in [1, 2, 3] {
+            speakers.forget_interface(InterfaceId(id));
+        }
+        assert_eq!(hear(&mut speakers, way(4), &[5, 9, 10]), [10]);
+    }
+
+    #[test]
+    fn as_many_are_heard_unsigned_as_have_room_and_a_new_one_when_another_has_run_out() {
+        let of = |number| IpAddr::from([10, 0, 0, number]);
+        let mut speakers = Speakers::default();
+        let mut hear = |now, number| {
+            speakers.heard_unsigned(now, of(number), 2);
+            assert!(speakers.unsigned.len() <= 2);
+            [1, 2, 3].map(|number| speakers.is_heard_unsigned(now, of(number)))
+        };
+        assert_eq!(hear(Time::ZERO, 1), [true, false, false]);
+        assert_eq!(hear(Time::ZERO, 2), [true, true, false]);
+        assert_eq!(hear(UNSIGNED / 2, 3), [true, true, false], "full");
+        assert_eq!(hear(UNSIGNED / 2, 2), [true, true, false], "known");
+        let end = UNSIGNED - Duration::from_nanos(1);
+        assert_eq!(hear(end, 3), [true, true, false], "nobody has run out");
+        assert_eq!(hear(UNSIGNED, 3), [false, true, true]);
+    }
+
+    #[test]
     fn an_interface_that_is_gone_leaves_no_window_and_nothing_is_taken_in_twice() {
         let mut speakers = Speakers::default();
         assert_eq!(hear(&mut speakers, Way::Flooded, &[5, 9]), [5, 9]);
@@ -254,7 +369,7 @@ mod tests {
             speakers.forget_interface(InterfaceId(id));
             assert!(hear(&mut speakers, way, &[base, base + 1]).is_empty());
         }
-        assert_eq!(speakers.speakers[&FROM].windows.len(), 1);
+        assert_eq!(speakers.speakers[&FROM].heard_by.len(), 1);
         assert_eq!(hear(&mut speakers, Way::Flooded, &[5, 8, 9, 10]), [8, 10]);
     }
 }

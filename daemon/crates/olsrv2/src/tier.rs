@@ -67,45 +67,60 @@ impl Signed<'_> {
         }
     }
 
-    /// Returns whether a router may advertise an address of another one that is no originator.
-    pub(crate) fn may_advertise(&self, address: IpAddr) -> bool {
+    /// Returns how far an address is believed that a router advertises for another one and that is no originator, or
+    /// `None` when it may not be advertised. Nobody proves such an address.
+    pub(crate) fn tier_of_advertised(&self, address: IpAddr) -> Option<Tier> {
         match self.signatures {
-            Signatures::Off => true,
-            Signatures::Prefer => !self.must_sign(address),
-            Signatures::Require => false,
+            Signatures::Off => Some(Tier::Confirmed),
+            Signatures::Prefer => (!self.must_sign(address)).then_some(Tier::Claimed),
+            Signatures::Require => None,
         }
     }
 
     /// Returns how far it is believed that a host is the router's own that announces it, or `None` when it may not.
     ///
-    /// A key speaks for its own hash. A trusted router also announces the address of its next key
-    /// (docs/development/adr/0041), which has signed nothing yet. Where signatures are preferred, the word of any other
-    /// router about an address that has not been seen to sign is that of one that does not sign.
-    pub(crate) fn tier_of_host(&self, originator: IpAddr, host: IpAddr) -> Option<Tier> {
-        let key = self.speakers.key(originator);
-        let by_card = key.is_some() && self.speakers.is_trusted(originator);
-        let proven = match key {
+    /// A key speaks for its own hash, and for an address that is no hash and that no card or other key has. A trusted
+    /// router also announces the address of its next key (docs/development/adr/0041), which has signed nothing yet, or
+    /// `succeeds` it. Where signatures are preferred, the word of any other router about such an address is that of one
+    /// that does not sign.
+    pub(crate) fn tier_of_host(
+        &self,
+        originator: IpAddr,
+        host: IpAddr,
+        succeeds: bool,
+    ) -> Option<Tier> {
+        let is_next = succeeds || is_hash(host) && !self.speakers.signs_by_card(host);
+        let proven = match self.speakers.key(originator) {
             _ if self.signatures == Signatures::Off => true,
-            Some(_) if by_card => host == originator || !self.speakers.signs_by_card(host),
-            Some(key) => may_have(key, host),
+            Some(key) => {
+                self.may_have(key, host) || is_next && self.speakers.is_trusted(originator)
+            }
             None => false,
         };
-        let claimed = self.signatures == Signatures::Prefer && !by_card && !self.must_sign(host);
+        let is_free = succeeds || !self.must_sign(host);
+        let claimed = self.signatures == Signatures::Prefer && is_free;
         match proven {
             true => Some(Tier::Confirmed),
             false => claimed.then_some(Tier::Claimed),
         }
     }
 
-    fn must_sign(&self, originator: IpAddr) -> bool {
-        self.signatures != Signatures::Off && self.speakers.must_sign(self.now, originator)
+    /// Returns whether an address may belong to a key: those in fc00::/7 are hashes, and of the others a card says it, or
+    /// who has used them lately.
+    fn may_have(&self, key: &[u8; KEY_LENGTH], address: IpAddr) -> bool {
+        match address {
+            IpAddr::V6(host) if is_hash(address) => is_hash_of(host, key),
+            _ => !self.speakers.is_of_other(self.now, address, key),
+        }
     }
-}
 
-/// Returns whether an address may belong to a key: those in fc00::/7 are hashes.
-fn may_have(key: &[u8; KEY_LENGTH], address: IpAddr) -> bool {
-    match address {
-        IpAddr::V6(host) if is_hash(address) => is_hash_of(host, key),
-        _ => true,
+    /// Returns whether a host may be the next key of the router over which it was reached when it was first heard. A card
+    /// that came later, and says that the host signs, ends what was believed before.
+    pub(crate) fn may_succeed(&self, host: IpAddr, had_card: bool) -> bool {
+        had_card || !self.speakers.signs_by_card(host)
+    }
+
+    fn must_sign(&self, originator: IpAddr) -> bool {
+        self.speakers.must_sign(self.now, originator)
     }
 }

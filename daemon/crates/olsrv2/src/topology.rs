@@ -3,6 +3,7 @@
 mod age;
 mod confirmed;
 mod node;
+mod succession;
 mod views;
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use crate::signatures::{Proof, Quote};
 use crate::tc::{AttachedNetwork, NeighbourAddress, Tc};
 use crate::voice::Voice;
 
+pub(crate) use succession::Predecessor;
 use views::{attached_view, edge_view};
 
 /// The advertising remote router set and, by router, what each advertises.
@@ -47,6 +49,8 @@ pub(crate) struct Node {
     advertises_all: bool,
     /// Time of its first TC.
     known_since: Time,
+    /// Who announced it as a host of his until then.
+    predecessor: Option<Predecessor>,
     /// Number of addresses and networks in its last TC.
     advertised: usize,
     /// The newest message sequence number.
@@ -73,8 +77,8 @@ pub(crate) struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tuple<T> {
     content: T,
-    /// Time of the first TC that advertised it.
-    since: Time,
+    /// Time of the last TC that advertised it.
+    heard: Time,
     ansn: u16,
     expires: Time,
 }
@@ -161,18 +165,6 @@ impl Topology {
         core::mem::take(&mut self.over_limit)
     }
 
-    /// Returns whether a router announced a host before that was heard of as a router itself. It is the router's next
-    /// originator (docs/development/adr/0041), to which no path may be known yet.
-    pub(crate) fn announced_first(&self, originator: IpAddr, host: Prefix) -> bool {
-        let announced = self
-            .nodes
-            .get(&originator)
-            .and_then(|node| node.attached.get(&host));
-        let router = self.nodes.get(&host.addr);
-        let times = announced.zip(router);
-        times.is_some_and(|(announced, router)| announced.since < router.known_since)
-    }
-
     /// Records another copy of a TC.
     pub(crate) fn heard_again(&mut self, now: Time, originator: IpAddr, seq: u16, source: IpAddr) {
         if let Some(node) = self.nodes.get_mut(&originator) {
@@ -234,7 +226,7 @@ impl Topology {
         for (address, content) in &tc.content.neighbours {
             let tuple = Tuple {
                 content: *content,
-                since: now,
+                heard: now,
                 ansn: tc.ansn,
                 expires,
             };
@@ -247,7 +239,7 @@ impl Topology {
         for (prefix, content) in &tc.content.attached {
             let tuple = Tuple {
                 content: *content,
-                since: now,
+                heard: now,
                 ansn: tc.ansn,
                 expires,
             };
@@ -290,19 +282,14 @@ impl Topology {
         }
     }
 
-    fn set_attached(
-        &mut self,
-        originator: IpAddr,
-        prefix: Prefix,
-        mut tuple: Tuple<AttachedNetwork>,
-    ) {
+    fn set_attached(&mut self, originator: IpAddr, prefix: Prefix, tuple: Tuple<AttachedNetwork>) {
+        let predecessor = self.predecessor(originator, prefix);
         let Some(node) = self.nodes.get_mut(&originator) else {
             return;
         };
-        let old = node.attached.get(&prefix).copied();
-        tuple.since = old.map_or(tuple.since, |old| old.since);
-        node.attached.insert(prefix, tuple);
+        let old = node.attached.insert(prefix, tuple);
         self.advertised += usize::from(old.is_none());
+        self.changed |= predecessor != self.predecessor(originator, prefix);
         if old.map(|old| old.content) != Some(tuple.content) {
             self.changed = true;
             self.events.push(Event::AttachedSet(attached_view(

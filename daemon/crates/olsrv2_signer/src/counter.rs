@@ -143,6 +143,27 @@ mod tests {
     }
 
     #[test]
+    fn the_file_is_replaced_and_never_written_over() {
+        let directory = Directory::new("replaced");
+        let (path, old) = (directory.join("counter"), directory.join("old"));
+        fs::write(&path, "5\n").unwrap();
+        fs::hard_link(&path, &old).unwrap();
+        Counter::open(&path).unwrap().next().unwrap();
+        assert_eq!(fs::read_to_string(&old).unwrap(), "5\n");
+        assert_ne!(fs::read_to_string(&path).unwrap(), "5\n");
+    }
+
+    #[test]
+    fn without_a_file_the_counters_begin_by_the_clock() {
+        let directory = Directory::new("clock");
+        let before = since_1970().as_secs();
+        let mut counter = Counter::open(&directory.join("counter")).unwrap();
+        let first = counter.next().unwrap();
+        assert_eq!(first % 65536, 0);
+        assert!((before..=since_1970().as_secs()).contains(&(first / 65536)));
+    }
+
+    #[test]
     fn without_a_disk_or_a_counter_nothing_is_given() {
         let gone = Directory::new("gone");
         let mut counter = Counter::open(&gone.join("counter")).unwrap();
@@ -195,5 +216,9 @@ mod tests {
                 "{refused}"
             );
         }
+        // It is there, so the clock is not asked.
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(Counter::open(&path).is_err());
     }
 }

@@ -47,7 +47,7 @@ impl fmt::Display for Refusal {
             Self::Request => f.write_str("the request cannot be read"),
             Self::Message => f.write_str("it is not exactly one message"),
             Self::Type => f.write_str("it is neither a HELLO nor a TC"),
-            Self::Originator => f.write_str("its originator is not this node's"),
+            Self::Originator => f.write_str("the originator is not this node's"),
             Self::Signed => f.write_str("it is signed already"),
             Self::Length => f.write_str("it would be longer than 65535 octets"),
             Self::Pace => f.write_str("too many follow each other"),
@@ -200,6 +200,11 @@ mod tests {
             (request(&signed, None), Refusal::Signed),
         ];
         for (octets, why) in refused {
+            // The log has it.
+            assert!(
+                why.to_string().starts_with("it ") || why.to_string().starts_with("the "),
+                "{why}"
+            );
             assert_eq!(key.sign(Time::ZERO, &octets), Err(why));
         }
         assert_eq!(key.counter.next().unwrap(), 1000);
@@ -227,6 +232,20 @@ mod tests {
             verify(&signed, Ipv4Addr::LOCALHOST.into()).age,
             counter as u32
         );
+    }
+
+    #[test]
+    fn an_age_beyond_its_field_is_the_greatest_one() {
+        let directory = Directory::new("age");
+        for (floor, age) in [(1, u32::MAX), (0, u32::MAX), (2, u32::MAX - 1)] {
+            let path = directory.join("counter");
+            std::fs::write(&path, (1_u64 << 32).to_string()).unwrap();
+            let mut key = Key::new(&[7; 32], Counter::open(&path).unwrap());
+            let message = Message::new(message::HELLO, Ipv4Addr::LOCALHOST.into());
+            let request = request(&message, Some(floor));
+            let (_, signed) = key.sign(Time::ZERO, &request).unwrap();
+            assert_eq!(verify(&signed, Ipv4Addr::LOCALHOST.into()).age, age);
+        }
     }
 
     #[test]

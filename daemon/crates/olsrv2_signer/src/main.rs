@@ -1,10 +1,11 @@
 //! Signs the messages of the OLSRv2 router on this node (RFC 7182) with the node's key, which the router never gets.
 //!
-//! The router asks over a UNIX socket ([`icv::Request`]). A new connection replaces the one before it, so that a router
-//! that was restarted is served at once.
+//! The router asks over a UNIX socket ([`icv::Request`]). A router that was restarted is served at once, and so is one
+//! beside whom somebody connects and asks nothing.
 #![forbid(unsafe_code)]
 
 mod client;
+mod clients;
 mod counter;
 mod key;
 mod pace;
@@ -19,7 +20,7 @@ use clap::Parser;
 use daemonkit::{named, now, Code, ControlSocket, ServiceManager, Signals};
 use log::LevelFilter;
 
-use client::Client;
+use clients::{Clients, PLACES};
 use counter::Counter;
 use key::Key;
 
@@ -63,17 +64,23 @@ struct Arguments {
 enum Token {
     Signal,
     Listener,
-    Client,
+    /// The connection in this place.
+    Client(usize),
 }
 
 impl Code for Token {
     fn encode(self) -> u64 {
-        self as u64
+        match self {
+            Self::Signal => 0,
+            Self::Listener => 1,
+            Self::Client(place) => 2 + place as u64,
+        }
     }
 
     fn decode(code: u64) -> Option<Self> {
-        let all = [Self::Signal, Self::Listener, Self::Client];
-        all.into_iter().find(|token| token.encode() == code)
+        let clients = (0..PLACES).map(Self::Client);
+        let mut all = [Self::Signal, Self::Listener].into_iter().chain(clients);
+        all.find(|token| token.encode() == code)
     }
 }
 
@@ -116,24 +123,19 @@ fn serve(arguments: &Arguments, mut key: Key) -> io::Result<()> {
     reactor.add(&socket, Token::Listener)?;
     let service = ServiceManager::from_environment();
     service.ready();
-    let mut client: Option<Client> = None;
+    let mut clients = Clients::default();
     let mut alive_due = service.watchdog.map(|period| now() + period);
     while !signals.end() {
         for token in reactor.wait(alive_due.map(|due| due.saturating_sub(now())))? {
             match token {
                 Token::Signal => signals.drain(),
                 Token::Listener => {
-                    if let Some(new) = socket.accept().ok().map(Client::new) {
-                        reactor.add(&new, Token::Client)?;
-                        client = Some(new);
+                    if let Ok(stream) = socket.accept() {
+                        let (place, client) = clients.admit(stream);
+                        reactor.add(client, Token::Client(place))?;
                     }
                 }
-                Token::Client => {
-                    let serves = client
-                        .as_mut()
-                        .is_some_and(|one| one.serve(now(), &mut key));
-                    client = client.filter(|_| serves);
-                }
+                Token::Client(place) => clients.serve(place, now(), &mut key),
             }
         }
         if alive_due.is_some_and(|due| due <= now()) {

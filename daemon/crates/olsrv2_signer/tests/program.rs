@@ -161,19 +161,34 @@ fn many_requests_at_once_and_one_in_pieces_are_answered_in_order() {
     assert!(answer(&mut stream).unwrap().0 > counters[99]);
 }
 
+/// Whether the signer has ended a connection.
+fn is_over(stream: &mut UnixStream) -> bool {
+    let end = stream.read(&mut [0; 1]).map_err(|error| error.kind());
+    matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset))
+}
+
 #[test]
-fn the_latest_client_is_the_only_one() {
+fn a_third_client_takes_the_place_of_whom_was_not_served_last() {
     let program = Program::started("latest");
-    let mut first = program.connect();
+    let [mut first, mut second] = [program.connect(), program.connect()];
+    assert!(sign(&mut second).is_some());
     assert!(sign(&mut first).is_some());
-    let mut second = program.connect();
-    assert!(sign(&mut second).is_some());
-    let end = first.read(&mut [0; 1]).map_err(|error| error.kind());
-    assert!(
-        matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)),
-        "{end:?}"
-    );
-    assert!(sign(&mut second).is_some());
+    let mut third = program.connect();
+    assert!(sign(&mut third).is_some());
+    assert!(is_over(&mut second));
+    assert!(sign(&mut first).is_some());
+}
+
+#[test]
+fn who_connects_and_asks_nothing_interrupts_nobody() {
+    let program = Program::started("silent");
+    let mut router = program.connect();
+    assert!(sign(&mut router).is_some());
+    let mut silent: Vec<UnixStream> = (0..100).map(|_| program.connect()).collect();
+    assert!(sign(&mut router).is_some());
+    assert!(is_over(&mut silent[0]), "one place is for all of them");
+    drop(silent);
+    assert!(sign(&mut router).is_some());
 }
 
 #[test]

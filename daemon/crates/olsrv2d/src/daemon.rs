@@ -365,6 +365,7 @@ fn wall_clock_sequence_number() -> u16 {
     quarter_seconds as u16
 }
 
+/// Returns a number that nobody can know. Each call has another one.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new()

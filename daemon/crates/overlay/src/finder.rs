@@ -7,7 +7,8 @@
 //! join the store, with their labels appended to those of the answering nodes. When nobody is left to ask, the search
 //! asks the same nodes for their neighbours (`gp`), so that within its number of queries it finds every connected node.
 //! As soon as an answer names the target, the search pings it (`pn`) over that path, and the target's answer proves the
-//! path. The search then sends some more queries, to find alternative paths.
+//! path. The search then sends some more queries, to find alternative paths, and does so again from time to time while
+//! the node is reached through others: a link may have come that shortens the path.
 //!
 //! While a node is wanted, its best path is probed every [`PROBE_INTERVAL`], and another path from time to time. A path
 //! on which an answer is missed ranks behind the others at once, and is probed again. A second miss removes it. Anybody
@@ -197,6 +198,7 @@ impl Finder {
             search: None,
             search_at: now,
             pause: PAUSE,
+            review_at: now,
             reported: None,
         };
         let is_new = !self.wanted.contains_key(&target);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use network::Network;
-use overlay::{Event, Limits};
+use overlay::{Event, Limits, PROBE_INTERVAL};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -140,6 +140,52 @@ fn another_way_is_taken_at_once_when_the_link_layer_tells_of_a_loss() {
     assert!(network.send_data(0, 2));
     network.run(SECOND);
     assert_eq!(network.nodes[2].received.len(), 2);
+}
+
+#[test]
+fn a_shorter_way_that_comes_is_taken_while_the_longer_one_is_sound() {
+    for seed in 0..5 {
+        let mut network = Network::new(12, &mut Rng::with_seed(seed));
+        for node in 2..12 {
+            network.link(node, (node + 1) % 12, SECOND / 100);
+        }
+        network.link(0, 1, SECOND / 100);
+        let target = network.nodes[5].address;
+        network.nodes[0].finder.want(network.now, target);
+        network.run(SECOND * 10);
+        let longer = network.nodes[0].finder.way(target).unwrap().path;
+        network.link(1, 4, SECOND / 100); // nobody tells node 0 or the target of it
+        let frames = network.frames;
+        network.run(SECOND * 100);
+        let shorter = network.nodes[0].finder.way(target).unwrap().path;
+        assert!(
+            shorter.bits() < longer.bits(),
+            "seed {seed}: {shorter} for {longer}"
+        );
+        let events = &network.nodes[0].events;
+        assert!(!events
+            .iter()
+            .any(|(_, event)| matches!(event, Event::Lost(_))));
+        let frames = network.frames - frames;
+        assert!(frames < 2000, "{frames} frames in 100 s");
+    }
+}
+
+#[test]
+fn no_better_way_is_looked_for_than_that_to_a_neighbour() {
+    let mut network = Network::new(2, &mut Rng::with_seed(3));
+    network.link(0, 1, SECOND / 100);
+    let target = network.nodes[1].address;
+    network.nodes[0].finder.want(network.now, target);
+    network.run(SECOND * 10);
+    let frames = network.frames;
+    network.run(SECOND * 100);
+    let probes = 100 / PROBE_INTERVAL.as_secs();
+    assert_eq!(
+        network.frames - frames,
+        probes * 4,
+        "each by two switches, with its answer"
+    );
 }
 
 /// A ring of six nodes. Node 0 sends to node 3, over 1 and 2 or over 5 and 4.

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use crate::decode::{message_header, message_size, packet_header, Reader};
+use crate::decode::{message_header, message_size, packet_header, tlv_block, Reader};
 use crate::wire::{message as flag, MESSAGE_HEADER};
 use crate::{DecodeError, Message, Tlv};
 
@@ -119,6 +119,17 @@ impl RawMessage<'_> {
     /// The first malformed part of the message. Its offset counts from the start of the message.
     pub fn decode(&self) -> Result<Message, DecodeError> {
         Message::decode(self.octets)
+    }
+
+    /// Decodes the message TLVs alone. The body is not examined.
+    ///
+    /// # Errors
+    ///
+    /// A malformed header or message TLV block.
+    pub fn message_tlvs(&self) -> Result<Vec<Tlv>, DecodeError> {
+        let mut reader = Reader::new(self.octets);
+        message_header(&mut reader)?;
+        tlv_block(&mut reader)
     }
 
     /// Returns the octets that no router changes on the way: all except hop limit and hop count.

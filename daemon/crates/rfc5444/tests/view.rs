@@ -153,6 +153,20 @@ fn what_no_router_changes_is_all_but_hop_limit_and_hop_count() {
 }
 
 #[test]
+fn message_tlvs_are_read_without_the_body() {
+    let read = |text: &str| {
+        let octets = [&[0][..], &hex(text)].concat();
+        let view = PacketView::new(&octets).unwrap();
+        let raw = view.messages().next().unwrap().unwrap();
+        raw.message_tlvs().map(|tlvs| tlvs.len())
+    };
+    assert_eq!(read("01 03 0006 0000"), Ok(0));
+    // What follows is no address block.
+    assert_eq!(read("01 03 000d 0006 0000 0590fc00 ff"), Ok(2));
+    assert_eq!(read("01 03 000d 0008 0000 0590fc00 ff").ok(), None);
+}
+
+#[test]
 fn the_last_hop_leaves_all_but_the_hop_limit() {
     let mut message = rfc5444::Message::new(1, [10, 0, 0, 1].into());
     message.hop_count = Some(3);

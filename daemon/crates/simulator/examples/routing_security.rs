@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use icv::Signer;
 use olsrv2::{Config, Counters, Family, Signatures};
 use rfc5444::iana::{address_tlv, link_metric, message, message_tlv, nbr_addr_type};
-use rfc5444::{AddressEntry, Message, Packet, Prefix, Tlv};
+use rfc5444::{metric::compress, AddressEntry, Message, Packet, Prefix, Tlv};
 use serde::Serialize;
 use simulator::{truth, verifications, Field, Mesh, Port, RADIO};
 
@@ -19,11 +19,19 @@ struct Arguments {
     what: What,
 }
 
+/// The line of a flood: the number of routers, the one that is flooded, and the neighbour in whose name.
+const LINE: usize = 5;
+const VICTIM: Port = Port {
+    node: 2,
+    interface: RADIO,
+};
+const NEIGHBOUR: usize = 1;
+
 #[derive(Subcommand)]
 enum What {
     /// The routers of a random mesh, after they have found all routes
     Mesh(MeshArguments),
-    /// The router in the middle of a line of three, to which somebody sends
+    /// The router in the middle of a line of five, to which somebody sends
     Flood(FloodArguments),
 }
 
@@ -58,7 +66,7 @@ struct FloodArguments {
     #[arg(long)]
     rate: u32,
     /// Virtual seconds
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 20)]
     seconds: u32,
 }
 
@@ -82,6 +90,18 @@ enum Kind {
     Hellos,
     /// TCs with true signatures, of a new router for each message, which does not exist
     Invented,
+    /// The same with a key of small order
+    SmallOrder,
+    /// TCs from the address of a neighbour, whose signature lacks its last octet
+    Cut,
+    /// TCs from the address of a neighbour, signed by an algorithm that nobody knows
+    Unknown,
+    /// HELLOs from the address of a neighbour, with the signature of its TC
+    OtherType,
+    /// One TC of a neighbour, from its address, again and again
+    Replayed,
+    /// TCs from the address of a neighbour, with a false signature and the highest counter
+    LastCounter,
 }
 
 #[derive(Serialize)]
@@ -114,14 +134,16 @@ struct FloodReport {
     kind: Kind,
     rate: u32,
     seconds: u32,
-    /// Whether all routes were right after each second.
-    right: bool,
-    /// Processor time of the simulation: of the flooded router, and of its two neighbours.
+    /// After how many of the seconds a route was wrong.
+    wrong_seconds: u32,
+    /// Processor time of the simulation: of the flooded router, and of the four others.
     cpu_seconds: f64,
     /// Signatures that the flooded router has verified.
     verified: u64,
     /// Messages that it dropped because their source exceeded a rate.
     rate_limited: u64,
+    /// What the five routers and the simulator have taken of memory since the flood began.
+    resident_octets: u64,
 }
 
 fn main() {
@@ -194,33 +216,28 @@ fn mesh(seed: u64, nodes: usize, setting: Setting) -> Mesh {
 }
 
 fn flooded(arguments: &FloodArguments) -> FloodReport {
-    let mut mesh = mesh(1, 3, Setting::Require);
-    mesh.connect(0, 1);
-    mesh.connect(1, 2);
+    let mut mesh = mesh(1, LINE, Setting::Require);
+    (1..LINE).for_each(|node| mesh.connect(node - 1, node));
     mesh.run_for(Duration::from_secs(10));
     let mut flood = Flood::new(&mut mesh, arguments.kind);
-    let victim = |mesh: &Mesh| mesh.router(1).expect("it runs").counters();
+    let victim = |mesh: &Mesh| mesh.router(VICTIM.node).expect("it runs").counters();
     let before = victim(&mesh);
-    let (mut spent, mut right) = (0.0, true);
+    // A second's packets are made at once, which is memory of the sender.
+    let of_a_second = |flood: &mut Flood| (0..arguments.rate).map(|_| flood.next()).collect();
+    drop::<Vec<_>>(of_a_second(&mut flood));
+    let (empty, mut spent, mut wrong_seconds) = (resident_octets(), 0.0, 0);
     for _ in 0..arguments.seconds {
-        let packets: Vec<_> = (0..arguments.rate).map(|_| flood.next()).collect();
+        let packets: Vec<_> = of_a_second(&mut flood);
         let began = cpu_seconds();
         for (source, packet) in packets {
-            mesh.inject(
-                Port {
-                    node: 1,
-                    interface: RADIO,
-                },
-                source,
-                &packet,
-            );
+            mesh.inject(VICTIM, source, &packet);
             mesh.run_for(Duration::from_secs(1) / arguments.rate);
         }
         if arguments.rate == 0 {
             mesh.run_for(Duration::from_secs(1));
         }
         spent += cpu_seconds() - began;
-        right &= truth::check(&mesh).is_ok();
+        wrong_seconds += u32::from(truth::check(&mesh).is_err());
     }
     let after = victim(&mesh);
     FloodReport {
@@ -228,17 +245,18 @@ fn flooded(arguments: &FloodArguments) -> FloodReport {
         kind: arguments.kind,
         rate: arguments.rate,
         seconds: arguments.seconds,
-        right,
+        wrong_seconds,
         cpu_seconds: spent,
         verified: after.verified - before.verified,
         rate_limited: after.rate_limited - before.rate_limited,
+        resident_octets: resident_octets().saturating_sub(empty),
     }
 }
 
-/// What somebody sends who has heard node 0.
+/// What somebody sends who has heard a neighbour of the flooded router.
 struct Flood {
     kind: Kind,
-    /// A message of node 0.
+    /// A message of the neighbour.
     heard: Message,
     neighbour: IpAddr,
     signer: Signer,
@@ -249,23 +267,25 @@ impl Flood {
     fn new(mesh: &mut Mesh, kind: Kind) -> Self {
         mesh.record();
         mesh.run_for(Duration::from_secs(6));
-        let typ = match kind {
-            Kind::Hellos => message::HELLO,
-            _ => message::TC,
+        let is_hello = matches!(kind, Kind::Hellos);
+        let typ = if is_hello {
+            message::HELLO
+        } else {
+            message::TC
         };
         let recorded = mesh.recorded();
-        let of_neighbour = recorded.iter().filter(|packet| packet.from.node == 0);
+        let heard = recorded.iter();
+        let of_neighbour = heard.filter(|packet| packet.from.node == NEIGHBOUR);
+        let first = of_neighbour.clone().next();
+        let neighbour = first.expect("it sends").source;
         let packets = of_neighbour.filter_map(|recorded| Packet::decode(&recorded.bytes).ok());
         let mut messages = packets.flat_map(|packet| packet.messages);
-        let of_type = |message: &Message| message.typ == typ;
+        let name = mesh.originator(NEIGHBOUR, Family::V6);
+        let is_his = |message: &Message| message.typ == typ && message.originator == Some(name);
         Self {
             kind,
-            heard: messages.find(of_type).expect("node 0 sends both"),
-            neighbour: recorded
-                .iter()
-                .find(|packet| packet.from.node == 0)
-                .expect("it sends")
-                .source,
+            heard: messages.find(is_his).expect("it sends both"),
+            neighbour,
             signer: Signer::new(&[7; icv::KEY_LENGTH]),
             count: 0,
         }
@@ -278,8 +298,14 @@ impl Flood {
         let stranger = Ipv6Addr::from_bits(0xfe80 << 112 | 1 << 64 | u128::from(count));
         let (source, message) = match self.kind {
             Kind::Strangers => (stranger.into(), self.raised()),
-            Kind::Neighbour | Kind::Hellos => (self.neighbour, self.raised()),
             Kind::Invented => (stranger.into(), self.invented()),
+            Kind::SmallOrder => (stranger.into(), small_order(self.invented())),
+            Kind::Neighbour | Kind::Hellos => (self.neighbour, self.raised()),
+            Kind::Cut => (self.neighbour, cut(self.raised())),
+            Kind::Unknown => (self.neighbour, unknown(self.raised())),
+            Kind::OtherType => (self.neighbour, other_type(self.raised())),
+            Kind::Replayed => (self.neighbour, self.heard.clone()),
+            Kind::LastCounter => (self.neighbour, last_counter(self.raised())),
         };
         let packet = Packet {
             messages: vec![message],
@@ -292,10 +318,8 @@ impl Flood {
     fn raised(&self) -> Message {
         let mut message = self.heard.clone();
         message.seq = message.seq.map(|seq| seq.wrapping_add(self.count as u16));
-        let mut tlvs = message.tlvs.iter_mut();
-        let stamp = tlvs.find(|tlv| tlv.typ == message_tlv::TIMESTAMP);
-        let counter = &mut stamp.expect("it is signed").value[2..6];
-        counter.copy_from_slice(&self.count.to_be_bytes());
+        tlv(&mut message, message_tlv::TIMESTAMP).value[2..6]
+            .copy_from_slice(&self.count.to_be_bytes());
         message
     }
 
@@ -308,8 +332,7 @@ impl Flood {
             Tlv::new(message_tlv::VALIDITY_TIME, 0, [0x72]),
             Tlv::new(message_tlv::CONT_SEQ_NUM, 0, [0, 1]),
         ];
-        let code = rfc5444::metric::compress(olsrv2::Metric::MIN);
-        let metric = link_metric::OUTGOING_NEIGHBOR | code;
+        let metric = link_metric::OUTGOING_NEIGHBOR | compress(olsrv2::Metric::MIN);
         tc.addresses.push(AddressEntry {
             prefix: Prefix::host(self.heard.originator.expect("a TC has one")),
             tlvs: vec![
@@ -322,9 +345,44 @@ impl Flood {
             ],
         });
         let encoded = tc.encode().expect("it has room");
-        let signed = self.signer.sign(&encoded, u64::from(self.count), 0);
+        let signed = self.signer.sign(&encoded, self.count.into(), 0);
         Message::decode(&signed.expect("it has room")).expect("we have encoded it")
     }
+}
+
+/// Returns the TLV of a signed message with this type, and the type extension of signatures.
+fn tlv(message: &mut Message, typ: u8) -> &mut Tlv {
+    let mut tlvs = message.tlvs.iter_mut();
+    let found = tlvs.find(|tlv| tlv.is(typ, icv::ICV_EXTENSION));
+    found.expect("it is signed")
+}
+
+/// Puts the neutral element in the place of the key, for which a signature of nothing is good.
+fn small_order(mut message: Message) -> Message {
+    let key = &mut tlv(&mut message, message_tlv::ICV).value[..icv::KEY_LENGTH];
+    key.fill(0);
+    key[0] = 1;
+    message
+}
+
+fn cut(mut message: Message) -> Message {
+    tlv(&mut message, message_tlv::ICV).value.pop();
+    message
+}
+
+fn unknown(mut message: Message) -> Message {
+    tlv(&mut message, message_tlv::ICV).ext = 255;
+    message
+}
+
+fn other_type(mut message: Message) -> Message {
+    message.typ = message::HELLO;
+    message
+}
+
+fn last_counter(mut message: Message) -> Message {
+    tlv(&mut message, message_tlv::TIMESTAMP).value[..8].fill(0xff);
+    message
 }
 
 /// Returns the processor time of this thread, which is the only one. Yielding brings the kernel's account up to date.

@@ -87,12 +87,18 @@ fn another_relay_is_taken_at_once_and_the_avoided_one_again_when_the_time_is_ove
 }
 
 #[test]
-fn the_avoided_relay_itself_is_still_reached_directly() {
-    let mut mesh = converged(1, &[(A, B), (A, X), (B, C), (X, C)]);
-    let before = route(&mesh, A, X);
-    avoid(&mut mesh, A, &[X], seconds(30));
-    mesh.run_for(seconds(5));
-    assert_eq!(route(&mesh, A, X), before);
+fn the_avoided_relay_itself_is_reached_by_another_way_where_there_is_one() {
+    let ring = [(A, B), (A, X), (B, C), (X, C)];
+    for (links, to_x) in [(&ring[..], vec![A, B, C, X]), (&ring[1..2], vec![A, X])] {
+        let mut mesh = converged(1, links);
+        assert_eq!(way(&mesh, A, X), [A, X]);
+        avoid(&mut mesh, A, &[X], seconds(30));
+        mesh.run_for(seconds(5));
+        assert_eq!(way(&mesh, A, X), to_x);
+        assert_eq!(way(&mesh, X, A), [X, A], "it has not left the link");
+        mesh.run_for(seconds(30));
+        assert_eq!(way(&mesh, A, X), [A, X]);
+    }
 }
 
 #[test]

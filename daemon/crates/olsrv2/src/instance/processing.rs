@@ -11,7 +11,7 @@ use crate::belief;
 use crate::evict::Standing;
 use crate::hello::HelloInfo;
 use crate::tc::Tc;
-use crate::topology::Outcome;
+use crate::topology::{Outcome, Predecessor};
 
 impl Instance {
     /// Processes a HELLO (RFC 6130, section 12; RFC 7181, section 15.3).
@@ -30,11 +30,11 @@ impl Instance {
         {
             return self.own_address_used(ctx, interface, source, info.originator);
         }
-        if self.is_of_another(source, &hello, info) {
+        if self.is_of_another(ctx.speakers, source, &hello, info) {
             ctx.counters.disbelieved += 1;
             return;
         }
-        ctx.counters.disbelieved += self.strip_foreign_originators(&mut hello, info.originator);
+        ctx.counters.disbelieved += self.strip_foreign(ctx, &mut hello, info);
         let longest = belief::HELLO_INTERVAL_MAX.max(ctx.hello_timing(interface).interval);
         hello.validity = belief::bounded(hello.validity, hello.interval, longest);
         let own = self.nhdp.interface_addresses(interface);
@@ -75,17 +75,34 @@ impl Instance {
         let longest = belief::TC_INTERVAL_MAX.max(ctx.config.timing.tc_interval);
         tc.validity = belief::bounded(tc.validity, tc.interval, longest);
         let first_hand = self.is_from(tc.originator, source, false);
+        let is_new = !self.topology.contains(tc.originator);
         match self
             .topology
             .process(ctx.now, &tc, source, first_hand, &ctx.config.limits)
         {
             Outcome::Processed => {
                 ctx.counters.tcs_received += 1;
+                if is_new {
+                    self.note_predecessor(ctx, tc.originator);
+                }
                 self.topology.note_confirmed(ctx.speakers, tc.originator);
             }
             Outcome::Stale => ctx.counters.stale += 1,
             Outcome::Disbelieved => ctx.counters.disbelieved += 1,
             Outcome::OverLimit => ctx.counters.over_limit += 1,
+        }
+    }
+
+    /// Records over whom a new router was reached as a host until now. Whoever was not believed until now is not
+    /// believed because of the router's first TC either, which may be an old one.
+    fn note_predecessor(&mut self, ctx: &Context, originator: IpAddr) {
+        let route = self.routes.get(&Prefix::host(originator));
+        if let Some(route) = route {
+            let predecessor = Predecessor {
+                originator: route.originator,
+                had_card: ctx.speakers.is_trusted(originator),
+            };
+            self.topology.set_predecessor(originator, predecessor);
         }
     }
 

@@ -61,6 +61,13 @@ impl Instance {
         }
     }
 
+    /// Returns the neighbour with which the confirmed route to a router begins, if there is one.
+    pub(crate) fn first_hop_to(&self, originator: IpAddr) -> Option<IpAddr> {
+        let route = self.routes.get(&Prefix::host(originator));
+        let route = route.filter(|route| route.confirmed);
+        route.map(|route| route.next_originator)
+    }
+
     fn first_hops(&self, default: Metric) -> Vec<FirstHop> {
         let hops = self.symmetric_neighbours().filter_map(|(id, neighbour)| {
             let links = symmetric_links(&self.nhdp, id)
@@ -70,8 +77,7 @@ impl Instance {
             Some(FirstHop {
                 originator: neighbour.ext.originator?,
                 signed: neighbour.ext.signed,
-                metric,
-                beyond: neighbour.ext.metric_beyond(metric),
+                metric: neighbour.ext.metric_unless_avoided(metric),
                 interface: link.interface,
                 next_hop: link.source,
                 addresses: neighbour.addresses.iter().copied().collect(),

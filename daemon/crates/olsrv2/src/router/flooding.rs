@@ -11,6 +11,7 @@ use super::input::is_neighbour;
 use super::Router;
 use crate::duplicate::{MessageKey, Sender};
 use crate::instance::Instance;
+use crate::signatures::Signatures;
 use crate::speakers::Way;
 
 /// Returns whether a message claims a signature.
@@ -78,8 +79,8 @@ impl Router {
             seen.processed = true;
         }
         // Only messages that may be forwarded count as received or forwarded (RFC 7181, section 14.1).
-        if let Some(copy) = forward_copy(raw.octets) {
-            if self.may_forward(now, interface, source, key, sender) {
+        if let Some((copy, limit)) = forward_copy(raw.octets).zip(raw.header.hop_limit) {
+            if self.may_forward(now, source, key, sender, limit) {
                 self.forward(now, raw, copy, due);
             }
         }
@@ -153,26 +154,41 @@ impl Router {
         }
     }
 
-    /// Hashes the parts of a message that no router changes on the way.
+    /// Hashes what makes a message the same as another. Everybody can change the rest, without any key, and a changed
+    /// copy must not stand in the way of the true one.
     fn digest(&self, raw: &RawMessage) -> u64 {
-        let octets = raw.lasting_octets();
-        octets.fold(self.digest_key, |digest, octet| {
-            let mixed = (digest ^ u64::from(octet)).wrapping_mul(self.digest_key);
-            mixed.rotate_left(29)
-        })
+        let hash = |octets: &mut dyn Iterator<Item = u8>| {
+            octets.fold(self.digest_key, |digest, octet| {
+                let mixed = (digest ^ u64::from(octet)).wrapping_mul(self.digest_key);
+                mixed.rotate_left(29)
+            })
+        };
+        let is_looked_at = self.config.signatures != Signatures::Off;
+        let tlvs = is_looked_at.then(|| raw.message_tlvs());
+        let claim = tlvs.map(|tlvs| Claim::read(&tlvs.unwrap_or_default()));
+        let Some(Ok(Some(claim))) = claim else {
+            return hash(&mut raw.lasting_octets());
+        };
+        match claim.essence(raw.octets) {
+            Ok(essence) => hash(&mut essence.into_iter()),
+            Err(_) => hash(&mut raw.lasting_octets()),
+        }
     }
 
-    /// Returns whether to forward a message now, and records the answer in the sets (RFC 7181, section 14.3).
+    /// Returns whether to forward a copy of a message now, and records the answer in the sets (RFC 7181, section 14.3).
     ///
-    /// The link is that of the IP source. In a dual-stack packet it may have another family than the message.
+    /// The link is that of the IP source. In a dual-stack packet it may have another family than the message. Whoever
+    /// lowers the hop limit of a copy, and sends it first, stops nothing: one that may go more than twice as far is
+    /// forwarded again, at most six times.
     fn may_forward(
         &mut self,
         now: Time,
-        interface: InterfaceId,
         source: IpAddr,
         key: MessageKey,
         sender: Sender,
+        hop_limit: u8,
     ) -> bool {
+        let interface = sender.0;
         let transport = Family::of(source);
         let instance = self
             .instances
@@ -197,9 +213,14 @@ impl Router {
         let seen = self.duplicates.entry(now, key, sender, hold, limit);
         let received = seen.received & (1 << slot) != 0;
         seen.received |= 1 << slot;
-        let forward = selector && !received && !seen.forwarded;
-        seen.forwarded |= forward;
-        forward
+        let is_better = match seen.forwarded {
+            0 => !received,
+            before => u16::from(hop_limit) > 2 * u16::from(before),
+        };
+        if selector && is_better {
+            seen.forwarded = hop_limit;
+        }
+        selector && is_better
     }
 
     /// Queues a copy of a message on all interfaces of its family.

@@ -27,6 +27,8 @@ impl Router {
         // One jitter for all messages of a packet keeps them together (RFC 5148, section 5.3).
         let due = now + jitter(self.config.timing.forward_jitter, &mut self.rng);
         for message in packet.messages() {
+            let before = self.counters;
+            let claimed = message.as_ref().ok().and_then(|raw| raw.header.originator);
             match message {
                 Err(_) => self.counters.malformed += 1,
                 Ok(message) if !self.admits(now, interface, source, &message) => {
@@ -36,6 +38,11 @@ impl Router {
                     self.handle_hello(now, interface, source, &message);
                 }
                 Ok(message) => self.handle_flooded(now, interface, source, &message, due),
+            }
+            if let Some(claimed) = claimed {
+                let (origin, after) = ((interface, source), &self.counters);
+                self.refusals
+                    .note_claim(now, origin, claimed, &before, after);
             }
         }
     }
@@ -49,13 +56,14 @@ impl Router {
         message: &RawMessage,
     ) -> bool {
         let instances = &self.instances;
+        self.expected.begin();
         self.limiter.admit(
             now,
             (interface, source),
             message.header.typ == iana::message::HELLO,
             self.config.limits.messages_per_second,
             || is_neighbour(instances, interface, source),
-        )
+        ) || self.is_expected(now, (interface, source), message)
     }
 
     fn handle_hello(
@@ -73,10 +81,21 @@ impl Router {
             self.counters.invalid += 1;
             return;
         };
+        if self.is_echo(&message) {
+            self.counters.spoofed += 1;
+            return;
+        }
         let (origin, way) = ((interface, source), Way::Direct(interface));
         let Some(author) = self.judge(now, origin, way, raw, Some(&message)) else {
             return;
         };
+        let is_direct =
+            Family::of(source) != hello.family || hello.this_interface.contains(&source);
+        if author.proof().is_some() && !is_direct {
+            // Its sender's interface has another address: somebody passes it on.
+            self.counters.disbelieved += 1;
+            return;
+        }
         let Some(source) = hello_source(&hello, source) else {
             self.counters.invalid += 1;
             return;
@@ -120,7 +139,8 @@ impl Router {
         seq: u16,
         raw: &RawMessage,
     ) {
-        if self.signing && !self.is_own_signature(now, (interface, source), raw) {
+        let is_foreign = self.signing && self.is_twins(now, (interface, source), raw);
+        if self.signing && !is_foreign {
             return;
         }
         let tc = Some(raw).filter(|raw| raw.header.typ == iana::message::TC);
@@ -130,7 +150,7 @@ impl Router {
             .iter_mut()
             .find(|instance| instance.originator == originator)
         {
-            instance.own_message_heard(&mut ctx, interface, source, seq, ansn);
+            instance.own_message_heard(&mut ctx, interface, source, seq, ansn, is_foreign);
         }
     }
 

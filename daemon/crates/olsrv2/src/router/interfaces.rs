@@ -65,6 +65,8 @@ impl Router {
         self.interfaces.remove(&id);
         self.speakers.forget_interface(id);
         self.limiter.forget_interface(id);
+        self.expected.forget_interface(id);
+        self.own_tokens.forget_interface(id);
         let (instances, mut ctx) = self.parts(now);
         for instance in instances {
             instance.remove_interface(&mut ctx, id);

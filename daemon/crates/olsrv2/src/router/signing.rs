@@ -3,11 +3,12 @@
 //! The router never sees the private key. Its driver passes each message to the program that has the key, and brings
 //! back what that program made of it. Messages are sent in the order in which they come back.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use icv::Claim;
+use icv::{Claim, Tokens, SECRET_LENGTH};
 use nhdp::{Family, InterfaceId, Time};
-use rfc5444::Message;
+use rfc5444::{iana, with_message_tlv, Message};
 
 use super::Router;
 
@@ -28,7 +29,64 @@ pub struct ToSign {
     pub(super) interfaces: Vec<InterfaceId>,
 }
 
+/// The tokens of this router's messages: of the HELLOs of each family on each interface, and of all others.
+#[derive(Debug)]
+pub(super) struct OwnTokens {
+    secret: [u8; SECRET_LENGTH],
+    /// How many streams there were.
+    made: u64,
+    streams: BTreeMap<(Family, Option<InterfaceId>), Tokens>,
+}
+
+impl OwnTokens {
+    /// Starts with a secret that is only as good as `key`.
+    pub(super) fn new(key: u64) -> Self {
+        let mut secret = [0; SECRET_LENGTH];
+        secret[..8].copy_from_slice(&key.to_be_bytes());
+        Self {
+            secret,
+            made: 0,
+            streams: BTreeMap::new(),
+        }
+    }
+
+    /// Returns a message with the next token of its stream, or the message itself if it has no room.
+    fn with_token(
+        &mut self,
+        family: Family,
+        interfaces: &[InterfaceId],
+        message: Vec<u8>,
+    ) -> Vec<u8> {
+        let is_hello = message.first() == Some(&iana::message::HELLO);
+        let interface = interfaces.first().copied().filter(|_| is_hello);
+        let Self {
+            secret,
+            made,
+            streams,
+        } = self;
+        let tokens = streams.entry((family, interface)).or_insert_with(|| {
+            *made += 1;
+            Tokens::new(secret, *made)
+        });
+        with_message_tlv(&message, &tokens.next_tlv()).unwrap_or(message)
+    }
+
+    /// Forgets the tokens of an interface that is gone. If it comes back, it has others.
+    pub(super) fn forget_interface(&mut self, interface: InterfaceId) {
+        self.streams.retain(|(_, of), _| *of != Some(interface));
+    }
+}
+
 impl Router {
+    /// Sets the secret from which the tokens of this router's messages follow. It must be random, and new at each start.
+    pub fn set_token_secret(&mut self, secret: [u8; SECRET_LENGTH]) {
+        self.own_tokens = OwnTokens {
+            secret,
+            made: 0,
+            streams: BTreeMap::new(),
+        };
+    }
+
     /// Sets whether this router's messages are signed before they are sent.
     pub fn set_signing(&mut self, signing: bool) {
         self.signing = signing;
@@ -69,7 +127,7 @@ impl Router {
             return interfaces.iter().for_each(push);
         }
         let new = ToSign {
-            message,
+            message: self.own_tokens.with_token(family, interfaces, message),
             floor: None,
             made: now,
             family,

@@ -98,7 +98,7 @@ impl Graph {
             let usable = |to: usize, of: Tier| of <= *tier && !reached[to];
             self.first_hops(network, &mut paths, &mut queue, usable);
             let own = self.index(network.originator);
-            self.spread(network, own, &mut paths, &mut queue, |edge| {
+            self.spread(own, &mut paths, &mut queue, |edge| {
                 usable(edge.to, edge.tier)
             });
             let new = paths.iter_mut().zip(&reached).filter(|(_, old)| !**old);
@@ -138,7 +138,6 @@ impl Graph {
     /// Continues paths along the edges that are `usable`, until none gets better.
     fn spread(
         &self,
-        network: &Network,
         own: Option<usize>,
         paths: &mut [Option<Path>],
         queue: &mut Queue,
@@ -150,7 +149,6 @@ impl Graph {
             else {
                 continue;
             };
-            let metric = beyond(network, path);
             let edges = self.edges[vertex].iter();
             for edge in edges.filter(|edge| Some(edge.to) != own && usable(edge)) {
                 let next = Path {
@@ -170,7 +168,7 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
     let own = network.neighbours.iter().map(|neighbour| Edge {
         from: network.originator,
         to: neighbour.originator,
-        metric: neighbour.beyond,
+        metric: neighbour.metric,
         to_originator: true,
         tier: network.signed.tier_of_neighbour(neighbour.signed),
     });
@@ -207,14 +205,6 @@ fn edges<'a>(network: &'a Network<'a>) -> impl Iterator<Item = Edge> + 'a {
         }
     });
     own.chain(weighed)
-}
-
-/// The metric from which a path goes on. It goes through a neighbour at another metric than to it if that is avoided.
-fn beyond(network: &Network, path: Path) -> u32 {
-    match path.hops {
-        1 => network.neighbours[path.first].beyond.get(),
-        _ => path.metric,
-    }
 }
 
 fn improve(paths: &mut [Option<Path>], queue: &mut Queue, vertex: usize, path: Path) {

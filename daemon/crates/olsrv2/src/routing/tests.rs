@@ -20,7 +20,6 @@ fn neighbour(originator: &str, value: u32) -> FirstHop {
         originator: address(originator),
         signed: false,
         metric: metric(value),
-        beyond: metric(value),
         interface: InterfaceId(1),
         next_hop: address(originator),
         addresses: Vec::new(),

@@ -19,6 +19,7 @@ impl Node {
             expires: now + tc.validity,
             advertises_all: tc.content.all,
             known_since: now,
+            predecessor: None,
             advertised: tc.content.len(),
             seq: tc.seq,
             suspect: None,

@@ -28,6 +28,12 @@ impl Topology {
         self.nodes.contains_key(&originator)
     }
 
+    /// Returns whether a router announces a network as attached to it.
+    pub(crate) fn attaches(&self, originator: IpAddr, network: Prefix) -> bool {
+        let node = self.nodes.get(&originator);
+        node.is_some_and(|node| node.attached.contains_key(&network))
+    }
+
     /// Returns whether a router's TCs list all its symmetric neighbours, as those of olsrv2d do.
     pub(crate) fn advertises_all(&self, originator: IpAddr) -> bool {
         let node = self.nodes.get(&originator);

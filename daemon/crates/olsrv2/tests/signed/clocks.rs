@@ -20,13 +20,13 @@ struct Node {
 }
 
 impl Node {
-    fn new(number: u8, began: Time) -> Self {
+    fn new(number: u8, began: Time, signatures: Signatures) -> Self {
         let std::net::IpAddr::V6(originator) = locator(&key(number)) else {
             unreachable!("a locator is IPv6")
         };
         let config = Config {
             originator_v6: Some(originator),
-            signatures: Signatures::Require,
+            signatures,
             ..Config::default()
         };
         let mut router = Router::new(config, began, number.into());
@@ -71,11 +71,23 @@ impl Node {
         self.router
             .handle_packet(self.began + passed, MESH, source, packet);
     }
+
+    fn is_symmetric(&self) -> bool {
+        let links = self.router.links();
+        links
+            .iter()
+            .any(|link| link.status == LinkStatus::Symmetric)
+    }
 }
 
+/// A packet and the number of its sender.
+type Sent = (u8, Vec<u8>);
+
 /// Runs two neighbours, and returns all packets and the time after which both links are symmetric.
-fn run(began: [Time; 2]) -> (Vec<Vec<u8>>, Duration) {
-    let mut nodes = [Node::new(1, began[0]), Node::new(2, began[1])];
+fn run(began: [Time; 2]) -> (Vec<Sent>, Duration) {
+    let [one, other] = began;
+    let mut nodes =
+        [(1, one), (2, other)].map(|(number, began)| Node::new(number, began, Signatures::Require));
     let (mut all, mut agreed) = (Vec::new(), None);
     for step in 0..1000 {
         let passed = STEP * step;
@@ -83,16 +95,10 @@ fn run(began: [Time; 2]) -> (Vec<Vec<u8>>, Duration) {
             for packet in nodes[from].speak(passed) {
                 let number = nodes[from].number;
                 nodes[1 - from].hear(passed, number, &packet);
-                all.push(packet);
+                all.push((number, packet));
             }
         }
-        let is_symmetric = |node: &Node| {
-            let links = node.router.links();
-            links
-                .iter()
-                .any(|link| link.status == LinkStatus::Symmetric)
-        };
-        if agreed.is_none() && nodes.iter().all(is_symmetric) {
+        if agreed.is_none() && nodes.iter().all(Node::is_symmetric) {
             agreed = Some(passed);
         }
     }
@@ -120,7 +126,7 @@ fn clocks_that_are_a_year_apart_change_nothing_that_is_sent() {
 fn the_counters_that_are_sent_are_the_signers() {
     let (packets, _) = run([50 * YEAR, START]);
     let mut counters = Vec::new();
-    for packet in &packets {
+    for (_, packet) in &packets {
         for message in PacketView::new(packet).unwrap().messages() {
             let tlvs = message.unwrap().decode().unwrap().tlvs;
             let claim = Claim::read(&tlvs).unwrap().expect("it is signed");
@@ -132,4 +138,31 @@ fn the_counters_that_are_sent_are_the_signers() {
     assert!(counters
         .iter()
         .all(|counter| *counter <= counters.len() as u64));
+}
+
+#[test]
+fn what_was_recorded_is_not_believed_whatever_the_clock_says() {
+    let (recorded, _) = run([YEAR, YEAR]);
+    let of_other = || recorded.iter().filter(|(number, _)| *number == 2);
+    assert!(of_other().count() > 10);
+    for began in [Time::ZERO, YEAR, 2 * YEAR] {
+        for (signatures, believed) in [(Signatures::Require, false), (Signatures::Off, true)] {
+            // It has restarted and remembers nobody. Its signer goes on with the next block of counters.
+            let mut node = Node::new(1, began, signatures);
+            node.counter = 4096;
+            let mut passed = Duration::ZERO;
+            for (number, packet) in of_other() {
+                passed += 10 * STEP;
+                node.speak(passed);
+                node.hear(passed, *number, packet);
+            }
+            assert_eq!(node.is_symmetric(), believed, "{began:?} {signatures:?}");
+            node.speak(passed + seconds(1));
+            let routes = node.router.routes().len();
+            assert_eq!(routes, believed.into(), "{began:?} {signatures:?}");
+            let counters = node.router.counters();
+            assert_eq!(counters.verified > 10, !believed, "all of it is signed");
+            assert_eq!((counters.forged, counters.replayed), (0, 0));
+        }
+    }
 }

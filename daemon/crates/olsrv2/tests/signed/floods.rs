@@ -1,5 +1,7 @@
 //! What false signatures cost: how many of them are verified.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use olsrv2::{Signatures, TrustedKey};
@@ -16,7 +18,7 @@ fn forged(message: &Message, count: u64) -> impl Iterator<Item = Vec<u8>> {
     let signed = sign(&key(3), message, 1, 0);
     let stamp = signed
         .windows(4)
-        .position(|four| four == [6, 0x90, 224, 12]);
+        .position(|four| four == [6, 0x90, 252, 12]);
     let counter = stamp.unwrap() + 4;
     (2..2 + count).map(move |number| {
         let mut forged = signed.clone();
@@ -92,9 +94,13 @@ fn a_neighbours_hellos_are_verified_however_many_of_its_messages_are_false() {
     let from = locator(&key(2));
     let of_p = hello(from, vec![quote(FIRST)]);
     subject.hear(NEIGHBOUR, &sign(&key(2), &of_p, 1, 0));
-    for forged in forgeries(200) {
+    // More than a neighbour has at once: what is no HELLO is verified in part.
+    let before = subject.router.counters().verified;
+    for forged in forgeries(1000) {
         subject.hear(NEIGHBOUR, &forged);
     }
+    let of_forgeries = subject.router.counters().verified - before;
+    assert_eq!(of_forgeries, 256 + sampled(1000 - 256));
     let before = subject.router.counters().verified;
     for counter in 2..22 {
         subject.hear(NEIGHBOUR, &sign(&key(2), &of_p, counter, 0));
@@ -164,8 +170,10 @@ fn true_signatures_use_nothing_up() {
         let message = tc(locator(&key(3)), number, vec![]);
         subject.hear(STRANGER, &sign(&key(3), &message, number.into(), 0));
     }
+    // What a newcomer has is untouched too.
+    subject.hear(STRANGER, &invented(1).next().unwrap());
     let counters = subject.router.counters();
-    assert_eq!((counters.verified, counters.rate_limited), (1000, 0));
+    assert_eq!((counters.verified, counters.rate_limited), (1001, 0));
 }
 
 /// HELLOs a second of the floods below.
@@ -245,4 +253,102 @@ fn a_known_newcomer_is_found_by_its_first_hello_in_a_flood_whose_addresses_come_
     assert!(needed.iter().all(|count| *count == 1), "{needed:?}");
     let bound = 128 + 64 + 128 + 64 + 128 + 64 + FLOOD / 16 + 16;
     assert!(most <= bound, "{most} > {bound}");
+}
+
+/// Cards of so many routers with key 3, whose addresses are no hashes.
+fn cards(count: u64) -> BTreeMap<IpAddr, TrustedKey> {
+    let (key, signs) = (key(3).public(), true);
+    let card = TrustedKey { key, signs };
+    (0..count).map(|number| (of_card(number), card)).collect()
+}
+
+fn of_card(number: u64) -> IpAddr {
+    address(&format!("2001:db8::{number:x}"))
+}
+
+/// Uses up what strangers may have verified.
+fn exhaust(subject: &mut Subject) {
+    for (number, forged) in forgeries(1000).enumerate() {
+        subject.hear(&stranger(number), &forged);
+    }
+}
+
+/// Lets a source that was not heard before say a HELLO, and returns how many messages were verified.
+fn false_hello(subject: &mut Subject, from: IpAddr, source: u64) -> u64 {
+    let before = subject.router.counters().verified;
+    for forged in forged(&hello(from, vec![]), 1) {
+        subject.hear(&source_of(source), &forged);
+    }
+    subject.router.counters().verified - before
+}
+
+#[test]
+fn a_known_router_has_2_hellos_at_once_in_a_flood_and_1_a_second_whoever_sends_them() {
+    let mut subject = Subject::new(Signatures::Require);
+    subject.router.set_trusted_keys(cards(1));
+    exhaust(&mut subject);
+    let verified = |subject: &mut Subject, sources: std::ops::Range<u64>| -> u64 {
+        sources
+            .map(|source| false_hello(subject, of_card(0), source))
+            .sum()
+    };
+    // One of 16 is verified besides.
+    assert!((2..=3).contains(&verified(&mut subject, 0..15)));
+    subject.pass(seconds(1));
+    exhaust(&mut subject);
+    assert!((1..=2).contains(&verified(&mut subject, 20..35)));
+}
+
+#[test]
+fn known_routers_have_128_hellos_at_once_in_a_flood_together_and_64_a_second() {
+    let mut subject = Subject::new(Signatures::Require);
+    subject.router.set_trusted_keys(cards(1000));
+    exhaust(&mut subject);
+    let mut next = 0..1000;
+    let mut verified = |subject: &mut Subject, count| -> u64 {
+        let each = next.by_ref().take(count);
+        each.map(|number| false_hello(subject, of_card(number), number))
+            .sum()
+    };
+    let first = verified(&mut subject, 160);
+    assert!((128 + 2..=128 + 2).contains(&first), "{first}");
+    // Over 512 of them in all, each of whom was not heard before.
+    for _ in 0..10 {
+        subject.pass(seconds(1));
+        exhaust(&mut subject);
+        assert!(verified(&mut subject, 64) >= 64);
+    }
+}
+
+#[test]
+fn a_source_that_was_heard_before_has_a_hello_in_a_flood_unless_it_has_sent_false_ones() {
+    let mut subject = Subject::new(Signatures::Require);
+    // Nobody knows these originators.
+    let verified = |subject: &mut Subject, source| false_hello(subject, of_card(source), source);
+    assert_eq!(verified(&mut subject, 1), 1, "within what strangers have");
+    exhaust(&mut subject);
+    let twice = |subject: &mut Subject, source| {
+        [(); 2].map(|()| false_hello(subject, of_card(source), source))
+    };
+    assert_eq!(twice(&mut subject, 1), [0, 0]);
+    assert_eq!(twice(&mut subject, 2), [0, 1]);
+    // What it has sent then was false.
+    assert_eq!(twice(&mut subject, 2), [0, 0]);
+}
+
+#[test]
+fn sources_that_were_heard_before_have_128_hellos_at_once_in_a_flood_together() {
+    let mut subject = Subject::new(Signatures::Require);
+    exhaust(&mut subject);
+    let all = |subject: &mut Subject| -> u64 {
+        let each = (0..200).map(|source| false_hello(subject, of_card(source), source));
+        each.sum()
+    };
+    let first = all(&mut subject);
+    assert!(first <= 1 + sampled(200), "{first}");
+    let again = all(&mut subject);
+    assert!(
+        (128..=128 + 1 + sampled(200 - 128)).contains(&again),
+        "{again}"
+    );
 }

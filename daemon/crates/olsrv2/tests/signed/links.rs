@@ -30,12 +30,18 @@ fn odd_quotes(counter: u64) -> Vec<Tlv> {
     // Longer ones begin or end with the right octets.
     let long = [low, low, low].concat();
     let lengths = [0, 1, 2, 3, 5, 8, 12];
-    let odd = lengths.map(|length| Tlv::new(address_tlv::TIMESTAMP, 224, &long[..length]));
+    let odd = lengths.map(|length| {
+        Tlv::new(
+            address_tlv::TIMESTAMP,
+            icv::TIMESTAMP_EXTENSION,
+            &long[..length],
+        )
+    });
     let mut odd = Vec::from(odd);
-    for ext in [0, 1, 223, 225, 255] {
+    for ext in [0, 1, 224, 251, 253, 255] {
         odd.push(Tlv::new(address_tlv::TIMESTAMP, ext, low));
     }
-    odd.push(Tlv::new(address_tlv::ICV, 224, low));
+    odd.push(Tlv::new(address_tlv::ICV, icv::ICV_EXTENSION, low));
     odd
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use icv::Signer;
 use olsrv2::{
     Config, InterfaceEvent, InterfaceId, LinkStatus, Metric, Prefix, Router, Signatures, Time,
+    Transmit,
 };
 use rfc5444::iana::{
     address_tlv, cont_seq_num, link_metric, link_status, local_if, message, message_tlv,
@@ -90,7 +91,7 @@ impl Subject {
     }
 
     /// Signs what waits for it, and takes what is sent.
-    pub fn settle(&mut self) -> Vec<Vec<u8>> {
+    pub fn settle(&mut self) -> Vec<Transmit> {
         while let Some(request) = self.router.poll_sign() {
             self.counter += 1;
             let floor = request.floor.unwrap_or(self.counter);
@@ -99,13 +100,17 @@ impl Subject {
             self.router
                 .handle_signed(self.now, &request, &signed, self.counter);
         }
-        std::iter::from_fn(|| self.router.poll_transmit())
-            .map(|transmit| transmit.bytes)
-            .collect()
+        std::iter::from_fn(|| self.router.poll_transmit()).collect()
     }
 
     /// Lets time pass, and returns the packets that are sent meanwhile.
     pub fn pass(&mut self, time: Duration) -> Vec<Vec<u8>> {
+        let sent = self.transmits(time).into_iter();
+        sent.map(|transmit| transmit.bytes).collect()
+    }
+
+    /// Lets time pass, and returns what is sent meanwhile on each interface.
+    pub fn transmits(&mut self, time: Duration) -> Vec<Transmit> {
         let end = self.now + time;
         let mut sent = Vec::new();
         while let Some(due) = self.router.poll_timeout().filter(|due| *due <= end) {
@@ -119,9 +124,13 @@ impl Subject {
 
     /// Receives one encoded message.
     pub fn hear(&mut self, source: &str, message: &[u8]) {
+        self.hear_on(MESH, source, message);
+    }
+
+    pub fn hear_on(&mut self, interface: InterfaceId, source: &str, message: &[u8]) {
         let packet = [&[0], message].concat();
         self.router
-            .handle_packet(self.now, MESH, address(source), &packet);
+            .handle_packet(self.now, interface, address(source), &packet);
         self.settle();
     }
 

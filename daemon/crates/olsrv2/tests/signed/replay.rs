@@ -108,3 +108,20 @@ fn where_the_table_is_full_who_was_heard_longest_ago_is_forgotten_and_a_peer_las
     assert_eq!(say(&mut subject, 4, 2), 2, "the last");
     assert_eq!(say(&mut subject, 3, 2), 2, "who had to give way");
 }
+
+#[test]
+fn who_is_known_already_takes_nobodys_place_in_a_full_table() {
+    let mut subject = Subject::new(Signatures::Require);
+    let mut config = subject.router.config().clone();
+    config.limits.nodes = 2;
+    subject.router.reconfigure(subject.now, config);
+    let replayed = [(2, 7), (3, 7), (3, 8), (2, 7)].map(|(of, counter)| {
+        // Each message differs, so that the counter alone says whether it was taken in.
+        let number = u16::try_from(subject.router.counters().verified).unwrap();
+        let message = tc(locator(&key(of)), 1 + number, vec![]);
+        subject.hear(STRANGER, &sign(&key(of), &message, counter, 7));
+        subject.pass(seconds(1));
+        subject.router.counters().replayed
+    });
+    assert_eq!(replayed, [0, 0, 0, 1]);
+}

@@ -2,7 +2,7 @@
 
 use olsrv2::Time;
 
-use super::Daemon;
+use super::{random_seed, Daemon};
 use crate::signer::Signer;
 
 impl Daemon {
@@ -12,6 +12,7 @@ impl Daemon {
         let path = self.config.wanted_signer();
         self.signer = path.map(|path| Signer::new(path, now));
         self.router.set_signing(self.signer.is_some());
+        self.router.set_token_secret(random_secret());
     }
 
     /// Seeks a signer that is away, and asks it for the next signature.
@@ -27,4 +28,13 @@ impl Daemon {
             signer.serve(now, &mut self.router);
         }
     }
+}
+
+/// Returns a secret for tokens. Each part is a hash under another key, which follows from one that the kernel has given.
+fn random_secret() -> [u8; icv::SECRET_LENGTH] {
+    let mut secret = [0; icv::SECRET_LENGTH];
+    for part in secret.chunks_exact_mut(size_of::<u64>()) {
+        part.copy_from_slice(&random_seed().to_be_bytes());
+    }
+    secret
 }

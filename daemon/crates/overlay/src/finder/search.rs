@@ -21,6 +21,10 @@ const QUESTIONS: usize = 96;
 /// Number of queries that a search still sends for alternative paths after one is proved.
 const QUESTIONS_AFTER: usize = 8;
 
+/// Interval at which better paths are looked for to a node that is reached through others: nobody tells of a link that
+/// came far away.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(20);
+
 /// Pause before another search after one that did not find the target. It doubles each time.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
@@ -36,6 +40,7 @@ pub(super) struct Wanted {
     pub(super) search: Option<Search>,
     pub(super) search_at: Time,
     pub(super) pause: Duration,
+    pub(super) review_at: Time,
     /// The path that was last reported in an event.
     pub(super) reported: Option<Label>,
 }
@@ -50,6 +55,8 @@ pub(super) struct Search {
     pub(super) tried: BTreeSet<Label>,
     pub(super) pending: usize,
     pub(super) left: usize,
+    /// A number of its own if it looks for a better path than that which is sound.
+    pub(super) review: Option<u32>,
 }
 
 impl Finder {
@@ -84,19 +91,31 @@ impl Finder {
     fn advance_search(&mut self, now: Time, target: Address) {
         let node = self.store.get(target);
         let sound = node.is_some_and(|node| node.ways()[0].is_sound());
+        let is_near = node.is_some_and(|node| self.peers.contains_key(&node.ways()[0].label));
         let is_known = node.is_some();
         let Some(wanted) = self.wanted.get_mut(&target) else {
             return;
         };
         match &mut wanted.search {
-            None if sound || !is_known && wanted.search_at > now => return,
+            None if sound && (is_near || wanted.review_at > now) => return,
+            None if !is_known && wanted.search_at > now => return,
             None => {
+                wanted.review_at = now + REVIEW_INTERVAL;
                 wanted.search = Some(Search {
-                    left: QUESTIONS,
+                    left: if sound { QUESTIONS_AFTER } else { QUESTIONS },
+                    review: sound.then_some(wanted.probes),
                     ..Search::default()
-                })
+                });
             }
             Some(search) if sound => search.left = search.left.min(QUESTIONS_AFTER),
+            Some(search) if search.review.is_some() => {
+                // What was to be bettered is gone.
+                *search = Search {
+                    left: QUESTIONS,
+                    pending: search.pending,
+                    ..Search::default()
+                };
+            }
             Some(_) => {}
         }
         while self.ask_next(now, target) {}
@@ -147,7 +166,7 @@ impl Finder {
     }
 
     /// Returns the next query: the target over paths not yet tried, then the nodes nearest to it for what they know,
-    /// then for their neighbours.
+    /// then for their neighbours. A review asks those at the shortest paths first, and then others each time.
     fn next_question(&self, target: Address, search: &Search) -> Option<(Address, Label, Query)> {
         if let Some(node) = self.store.get(target) {
             let untried = |label: &Label| !search.tried.contains(label);
@@ -165,7 +184,16 @@ impl Finder {
                 .store
                 .iter()
                 .filter(|(address, _)| *address != target && !passed.contains(address));
-            let (address, node) = others.min_by_key(|(address, _)| distance(*address, target))?;
+            let (address, node) = others.min_by_key(|(address, node)| {
+                let apart = distance(*address, target);
+                match search.review {
+                    None => apart,
+                    Some(_) if search.left > QUESTIONS_AFTER / 2 => {
+                        node.ways()[0].label.bits().into()
+                    }
+                    Some(number) => apart.rotate_left(number),
+                }
+            })?;
             Some((address, node.ways()[0].label))
         };
         if let Some((address, label)) = nearest(&search.asked) {

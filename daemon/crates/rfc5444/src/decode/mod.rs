@@ -16,7 +16,7 @@ use crate::{
 
 pub(crate) use header::{message_header, message_size};
 pub(crate) use reader::Reader;
-pub(crate) use tlv::raw_message_tlvs;
+pub(crate) use tlv::{block as tlv_block, raw_message_tlvs};
 
 /// Largest number of entries to which each octet of a packet or message may decode.
 ///

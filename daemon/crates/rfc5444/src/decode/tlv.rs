@@ -7,7 +7,7 @@ use crate::wire::tlv as flag;
 use crate::{AddressEntry, DecodeCause, DecodeError, Tlv};
 
 /// Reads a packet or message TLV block.
-pub(super) fn block(reader: &mut Reader) -> Result<Vec<Tlv>, DecodeError> {
+pub(crate) fn block(reader: &mut Reader) -> Result<Vec<Tlv>, DecodeError> {
     let mut block = content(reader)?;
     let mut tlvs = Vec::new();
     while !block.is_empty() {

@@ -72,6 +72,23 @@ impl Mesh {
         self.start(node);
     }
 
+    /// Gives a node another key while its router runs: from now on its messages are signed with it. Counters go on.
+    pub fn change_key(&mut self, node: NodeId, number: u64) {
+        let key = &mut self.nodes[node].key;
+        let counter = key.as_ref().map_or(0, |key| key.counter);
+        *key = Some(Key {
+            counter,
+            ..Key::new(number)
+        });
+        self.act(node, |router| router.set_signing(true));
+    }
+
+    /// Returns the originator and the public key that follow from the number of a key.
+    pub fn identity(number: u64) -> (Ipv6Addr, [u8; icv::KEY_LENGTH]) {
+        let key = Key::new(number);
+        (key.locator(), key.signer.public())
+    }
+
     /// Lets a node sign a message as its router does; for the tests of what an insider can do.
     ///
     /// # Panics
