@@ -6,12 +6,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from image import raspberry
+from image.architecture import Architecture
 from image.shell import StepError, inside, run
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 SUITE = "trixie"
-KERNEL_PACKAGE = "linux-image-rt-amd64"
 PYTHON = "3.13"
 COMPONENTS = "main non-free-firmware"
 
@@ -21,7 +22,9 @@ PACKAGES = (
     *("charon-systemd", "strongswan-swanctl", "libstrongswan-standard-plugins", "libstrongswan-extra-plugins"),
     *("libcharon-extra-plugins", "iproute2", "nftables", "iputils-ping", "procps"),
     *("iw", "wpasupplicant", "wireless-regdb", "firmware-ath9k-htc", "chrony", "python3", "libsodium23"),
-    *("python3-cryptography", "dnsmasq-base", "hostapd"),
+    *("python3-cryptography", "dnsmasq-base", "hostapd", "zxing-cpp-tools"),
+    *("libtss2-esys-3.0.2-0t64", "libtss2-rc0t64", "libtss2-tcti-device0t64"),
+    *("systemd-container", "gpg", "dosfstools"),
 )
 
 _NO_TEXTS = (
@@ -72,24 +75,24 @@ def mirrors() -> Mirrors:
     return Mirrors(archive, next((uri for uri in known if re.search(r"/debian-security/?$", uri)), None))
 
 
-def base_key(kernel: Path | None) -> str:
+def base_key(kernel: Path | None, wanted: Architecture) -> str:
     """Changes when the base has to be made again."""
-    kernel_key = _digest(kernel) if kernel else KERNEL_PACKAGE
-    text = "\n".join((SUITE, COMPONENTS, kernel_key, *PACKAGES, *_NO_TEXTS))
+    kernel_key = _digest(kernel) if kernel else wanted.kernel_package
+    text = "\n".join((SUITE, COMPONENTS, wanted.debian, kernel_key, *PACKAGES, *_NO_TEXTS, *raspberry.hooks(wanted)))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def make_base(target: Path, kernel: Path | None) -> None:
+def make_base(target: Path, kernel: Path | None, wanted: Architecture) -> None:
     """Bootstrap Debian into ``target``, which appears when it is complete; one that is there stays until then."""
     fresh = target.with_suffix(".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.parent.mkdir(parents=True, exist_ok=True)
-    packages = PACKAGES if kernel else (*PACKAGES, KERNEL_PACKAGE)
-    hooks = []
+    packages = PACKAGES if kernel else (*PACKAGES, wanted.kernel_package)
+    hooks = list(raspberry.hooks(wanted))
     if kernel:
         # Its postinst, unlike Debian's, cannot be configured so that it makes no initramfs yet.
         hook = "$1/etc/kernel/postinst.d/initramfs-tools"
-        hooks = [
+        hooks += [
             f'--customize-hook=chmod a-x "{hook}"',
             f'--customize-hook=cp "{kernel.resolve()}" "$1/kernel.deb"',
             '--customize-hook=chroot "$1" dpkg -i /kernel.deb',
@@ -97,7 +100,10 @@ def make_base(target: Path, kernel: Path | None) -> None:
         ]
     run(
         [
+            # It may leave /proc mounted (seen with an arm64 root), which the mounts of its own end.
+            *("unshare", "--mount", "--propagation", "private"),
             *("mmdebstrap", "--mode=root", "--variant=essential", '--aptopt=Apt::Install-Recommends "false"'),
+            f"--architectures={wanted.debian}",
             *(f"--dpkgopt={option}" for option in _NO_TEXTS),
             *(f"--include={','.join(packages)}", *hooks, SUITE, str(fresh), *mirrors().sources()),
         ],
@@ -107,9 +113,9 @@ def make_base(target: Path, kernel: Path | None) -> None:
     fresh.rename(target)
 
 
-def finish(root: Path, epoch: int) -> str:
+def finish(root: Path, epoch: int, wanted: Architecture, programs: Path) -> str:
     """Make the copy ``root`` of a base a vehicle's root; the kernel's release."""
-    _install_meshsec(root)
+    _install_meshsec(root, wanted, programs)
     run(["rm", "-rf", *(root / "usr/share" / name for name in _TEXTS)])
     shutil.copytree(HERE / "files", root, dirs_exist_ok=True, symlinks=True)
     for folder in MOUNTED:
@@ -161,13 +167,10 @@ def packages(root: Path) -> str:
     return run(["dpkg-query", "--admindir", root / "var/lib/dpkg", "-W"])
 
 
-def _install_meshsec(root: Path) -> None:
+def _install_meshsec(root: Path, wanted: Architecture, programs: Path) -> None:
     """Install meshsec for the image's Python, by the same script as on any other machine."""
-    run(
-        [REPOSITORY / "tools/install"],
-        env={"PREFIX": "/usr", "DESTDIR": str(root), "TARGET_PYTHON": PYTHON},
-        cwd=REPOSITORY,
-    )
+    target = {"TARGET_PYTHON": PYTHON, "TARGET_MACHINE": wanted.machine, "PROGRAMS": str(programs)}
+    run([REPOSITORY / "tools/install"], env={"PREFIX": "/usr", "DESTDIR": str(root), **target}, cwd=REPOSITORY)
     compiled = ("/usr/lib/meshsec", f"/usr/lib/python{PYTHON}", "/usr/lib/python3/dist-packages")
     inside(root, ["python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", *compiled])
 

@@ -43,6 +43,8 @@ def test_the_name_of_an_image_changes_with_every_program(tmp_path: Path, monkeyp
     monkeypatch.setattr(root, "REPOSITORY", tmp_path)
     programs = tmp_path / "build/bin"
     programs.mkdir(parents=True)
+    (tmp_path / "daemon/meshsec").mkdir(parents=True)
+    (tmp_path / "daemon/meshsec/__init__.py").write_text('__version__ = "1.2.3"\n', encoding="ascii")
     base = tmp_path / "base"
     base.touch()
     monkeypatch.setattr(build, "_INPUTS", ())
@@ -51,10 +53,10 @@ def test_the_name_of_an_image_changes_with_every_program(tmp_path: Path, monkeyp
         for name in ("olsrv2d", "olsrv2-signer", "overlayd"):
             if content == "one":
                 with pytest.raises(StepError, match="is missing"):
-                    build._key(base)
+                    build._key(base, programs, None)
             (programs / name).write_text(content, encoding="ascii")
             if len(list(programs.iterdir())) == 3:
-                keys.add(build._key(base))
+                keys.add(build._key(base, programs, None))
     assert len(keys) == 4
 
 

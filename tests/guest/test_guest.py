@@ -16,6 +16,7 @@ import pytest
 from tests.lab.basics.patience import VARIABLE
 from tests.lab.basics.places import BUILD
 from tests.lab.machines import guest
+from tests.lab.radio import medium
 from tests.scenarios import guest_claims
 
 PATIENCE = 6
@@ -97,7 +98,7 @@ def _command(kernel: str, claims: tuple[str, ...], *, deterministic: bool) -> st
     hangs."""
     chosen = shlex.join(f"tests/{claim}" for claim in claims)
     preemptible = {"rt": "PREEMPT_RT", "generic": "PREEMPT_DYNAMIC"}[kernel]
-    timing = f"export {guest.DETERMINISTIC_VARIABLE}=1" if deterministic else ""
+    timing = f"export {medium.DETERMINISTIC_VARIABLE}=1" if deterministic else ""
     return f"""\
 uname -v | grep -qw {preemptible} || {{ echo "not the kernel {kernel}"; exit 1; }}
 modprobe tun

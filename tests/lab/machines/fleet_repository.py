@@ -39,6 +39,20 @@ class SigningKey:
         """Return the armoured public key."""
         return self._gpg("--armor", "--export")
 
+    def secret(self) -> bytes:
+        """Return the secret key, which no passphrase protects."""
+        return self._gpg("--export-secret-keys")
+
+    def fingerprint(self) -> str:
+        """Return the key's fingerprint in hexadecimal."""
+        listed = self._gpg("--with-colons", "--list-keys").decode()
+        return next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr:"))
+
+    @property
+    def home(self) -> str:
+        """Directory of the key ring (``GNUPGHOME``)."""
+        return self._home.name
+
     def sign(self, text: str) -> bytes:
         """Return ``text`` with its signature, as in InRelease."""
         return self._gpg("--clearsign", stdin=text.encode())

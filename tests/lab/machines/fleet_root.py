@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.basics.places import REPOSITORY
+from tests.lab.machines import debian
 from tests.lab.machines.fleet_repository import scan
-from tests.lab.machines.guest_root import CONTAINED, BuildError, remove_others, sources_of, write_apt_settings
+from tests.lab.machines.guest_root import CONTAINED, BuildError, dated, remove_others, sources_of, write_apt_settings
 
 CACHE = REPOSITORY / "build" / "fleet"
 SUITES = ("trixie", "bookworm")
@@ -70,7 +71,9 @@ class Recipe:
 
     def key(self, suite: str) -> str:
         """Return the hash of what the root is made of."""
-        return hashlib.sha256(f"{_FORM} {suite} {self.preinstalled} {self.all_hooks()}".encode()).hexdigest()[:16]
+        return hashlib.sha256(f"{_FORM} {suite} {self.preinstalled} {self.all_hooks()}{dated()}".encode()).hexdigest()[
+            :16
+        ]
 
 
 NODE = Recipe("", PREINSTALLED, (OFFERED, OFFERED_INSTEAD))
@@ -106,6 +109,7 @@ def obstacle() -> str | None:
 def built(suite: str, say: Callable[[str], None], recipe: Recipe = NODE) -> Bare:
     """Return the root of a release; build it first where it is missing, and report progress to ``say``. Raises
     BuildError."""
+    debian.decide()
     name = f"{recipe.kind}{suite}"
     ready = CACHE / f"{name}-{recipe.key(suite)}"
     if not ready.exists():

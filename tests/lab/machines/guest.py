@@ -27,10 +27,8 @@ KERNEL_VARIABLE = "MESHSEC_LAB_KERNEL"
 """The directory of an unpacked kernel package that is booted instead of Debian's RT kernel."""
 ACCELERATOR_VARIABLE = "MESHSEC_LAB_ACCELERATOR"
 """QEMU's accelerator; ``kvm`` where it is known to work."""
-DETERMINISTIC_VARIABLE = "MESHSEC_LAB_DETERMINISTIC"
-"""Environment variable that says in the guest that its time follows the executed instructions."""
 _PROGRAMS = ("qemu-system-x86_64", "setpriv", *guest_root.PROGRAMS, *guest_kernel.PROGRAMS)
-_MEMORY_MIB = 3072
+MEMORY_MIB = 3072
 _KERNEL_ARGUMENTS = ("console=ttyS0", "quiet", "panic=-1", "mitigations=off", "tsc=reliable", "nowatchdog")
 _LEFT_OUT = {".git", ".venv", "target", "__pycache__", ".hypothesis"}
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny"
@@ -85,15 +83,16 @@ def run_in_guest(
     kernel: str = "rt",
     arguments: Sequence[str] = (),
     deterministic: bool = False,
+    devices: Sequence[str] = (),
 ) -> Outcome:
     """Boot the guest, run the shell ``command`` in the tree and power off.
 
     ``results`` is /results inside, writable; the command's output and the kernel's log are left there.
     ``seconds`` bounds the whole, by this machine's clock. ``kernel`` is ``rt`` or ``generic``, ``arguments`` are more
-    of the kernel's. ``deterministic`` lets time follow the executed instructions: intervals repeat from run to run, and
-    count instructions rather than hardware latency. It has one CPU, because the kernel patches its own
-    code while captures come and go, and an emulated second CPU may run into a breakpoint of that after it is gone
-    ("Oops: int3").
+    of the kernel's, ``devices`` more of QEMU's. ``deterministic`` lets time follow the executed instructions: intervals
+    repeat from run to run, and count instructions rather than hardware latency. It has one CPU, because the kernel
+    patches its own code while captures come and go, and an emulated second CPU may run into a breakpoint of that after
+    it is gone ("Oops: int3").
     """
     root = prepare()
     results.mkdir(parents=True, exist_ok=True)
@@ -107,7 +106,7 @@ def run_in_guest(
         real_time = [*_REAL_TIME, "-accel", _accelerator()]
         timing = _DETERMINISTIC if deterministic else real_time
         further = ("nokaslr",) if deterministic else _REAL_CLOCK
-        argv = [*machine, *timing, "-smp", "1", "-append", _arguments([*arguments, *further])]
+        argv = [*machine, *devices, *timing, "-smp", "1", "-append", _arguments([*arguments, *further])]
         console = _boot(argv, seconds)
     (results / "console").write_text(console, encoding="utf-8")
     return Outcome(_status(results / "status"), _text(results / "output"), console)
@@ -121,7 +120,7 @@ def chosen(root: Built, kind: str) -> Kernel:
 
 def _machine(root: Built, kernel: Kernel, initrd: Path, results: Path) -> list[str]:
     argv = ["setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64", "-sandbox", _SANDBOX, "-cpu", "max"]
-    argv += ["-m", str(_MEMORY_MIB), "-nographic", "-no-reboot", "-nic", "none"]
+    argv += ["-m", str(MEMORY_MIB), "-nographic", "-no-reboot", "-nic", "none"]
     argv += ["-kernel", str(kernel.image), "-initrd", str(initrd)]
     argv += ["-drive", f"file={root.image},if=virtio,format=raw,snapshot=on"]
     share = "security_model=none,multidevs=remap"

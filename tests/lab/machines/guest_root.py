@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.lab.basics.places import BUILD, REPOSITORY
+from tests.lab.machines import debian
 from tests.lab.machines.guest_kernel import KINDS, Kernel, unpack
 
 CACHE = BUILD / "guest"
@@ -31,6 +32,8 @@ PACKAGES = (
     *("iw", "wpasupplicant", "wireless-regdb"),
     *("dnsmasq-base", "hostapd", "busybox"),
     *("chrony", "rt-tests"),
+    *("systemd-container", "gpg"),  # systemd-sysupdate, and what verifies updates
+    *("libtss2-esys-3.0.2-0t64", "libtss2-rc0t64", "libtss2-tcti-device0t64", "libtss2-tcti-swtpm0t64"),
     *("python3", "python3-venv"),
 )
 PROGRAMS = ("mmdebstrap", "unshare", "chroot", "apt-get", "dpkg-deb", "depmod", "mke2fs")
@@ -77,6 +80,7 @@ class Built:
 
 def built(say: Callable[[str], None]) -> Built:
     """Return the root and the kernels; build what is missing and report each step to ``say``. Raises BuildError."""
+    debian.decide()
     ready = CACHE / key()
     if not ready.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -89,10 +93,17 @@ def built(say: Callable[[str], None]) -> Built:
 
 def key() -> str:
     """Return the hash of what the root is made of."""
-    digest = hashlib.sha256(f"{_FORM} {SUITE} {PACKAGES} {LIBRESWAN} {_commands_of_project()}".encode())
+    made_of = f"{_FORM} {SUITE} {PACKAGES} {LIBRESWAN} {_commands_of_project()}"
+    digest = hashlib.sha256(f"{made_of}{dated()}".encode())
     for path in (_SCRIPT, *sorted(_LOCKS.glob("requirements-*.lock"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def dated() -> str:
+    """Return what distinguishes a root of the snapshot from one of this machine's sources."""
+    snapshot = debian.chosen()
+    return f" {snapshot.date}" if snapshot else ""
 
 
 def write_apt_settings(path: Path) -> None:
@@ -106,7 +117,11 @@ def write_apt_settings(path: Path) -> None:
 
 
 def sources_of(suite: str) -> str:
-    """Return this machine's apt sources for a suite; empty where it has none, so that mmdebstrap takes Debian's."""
+    """Return apt's sources for a suite: the snapshot's, or this machine's. Empty where it has none, so that mmdebstrap
+    takes Debian's."""
+    debian.decide()
+    if snapshot := debian.chosen():
+        return snapshot.sources(suite)
     listing = _output(["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"])
     suites = {"Debian": suite, "Debian-Security": f"{suite}-security"}
     found = dict.fromkeys(line.rpartition(" ")[::2] for line in listing.splitlines())

@@ -6,28 +6,62 @@ that lives as long as the link. One may be cut from its power and come back; wha
 
 import base64
 import fcntl
-import platform
+import os
 import re
 import shlex
 import shutil
 import struct
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from image.architecture import AMD64, ARM64, Architecture
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.waiting import wait_until
+from tests.lab.machines import disk_log
+from tests.lab.machines.disk_log import Log
 from tests.lab.net.packets import SNAPLEN, Classifier, Kind
 
-IMAGE = REPOSITORY / "build" / "image" / "meshsec.img"
 INTERFACE = "enp0s16"
 _SLOT = 0x10
 """The interface's slot, from which its name follows."""
-_FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.fd")
-_VARIABLES = Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
+
+
+@dataclass(frozen=True)
+class Board:
+    """What QEMU emulates for an image of one architecture."""
+
+    architecture: Architecture
+    image: Path
+    qemu: tuple[str, ...]
+    cpu: str
+    firmware: Path
+    variables: Path
+
+
+_IMAGES = REPOSITORY / "build" / "image"
+_BOARDS = {
+    "amd64": Board(
+        AMD64,
+        _IMAGES / "meshsec.img",
+        ("qemu-system-x86_64", "-M", "q35,accel=tcg"),
+        "max",
+        Path("/usr/share/OVMF/OVMF_CODE_4M.fd"),
+        Path("/usr/share/OVMF/OVMF_VARS_4M.fd"),
+    ),
+    "arm64": Board(
+        ARM64,
+        _IMAGES / "arm64" / "meshsec.img",
+        ("qemu-system-aarch64", "-M", "virt,accel=tcg,gic-version=3"),
+        "max,pauth-impdef=on",  # Pointers are signed by a cheap hash: that of the standard takes half of the processor.
+        Path("/usr/share/AAVMF/AAVMF_CODE.fd"),
+        Path("/usr/share/AAVMF/AAVMF_VARS.fd"),
+    ),
+}
 _MEMORY_MIB = 1024
 _PATIENCE = "systemd.default_device_timeout_sec=900 systemd.default_timeout_start_sec=900"
 """Seconds: an emulated machine waits for its disk longer than a vehicle's ever does."""
@@ -36,14 +70,27 @@ RADIOS = "modules_load=mac80211_hwsim mac80211_hwsim.radios=2"
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?=]*[A-Za-z]|[()][A-Z0-9]|[cM=>78])|\x1b\][^\x07]*\x07|\r")
 
 
+def architecture() -> str:
+    """Return whose image is booted: what `make image-boot ARCH=...` says."""
+    return os.environ.get("MESHSEC_IMAGE_BOOT", "amd64")
+
+
+def board() -> Board:
+    """Return the machine for that image."""
+    return _BOARDS[architecture()]
+
+
 def obstacle() -> str | None:
-    """Return why this machine cannot boot an image, or None."""
-    if platform.machine() != "x86_64":
-        return f"the image is for x86_64, this is {platform.machine()}"
-    if not IMAGE.exists():
-        return "no image is built: `make image`"
-    if shutil.which("qemu-system-x86_64") is None or not _FIRMWARE.exists():
-        return "QEMU or its UEFI firmware is not installed: `tools/setup image`"
+    """Return why no image is to be booted, or cannot be, or None."""
+    if not {"MESHSEC_IMAGE_BOOT", "MESHSEC_IMAGE_CUTS"} & os.environ.keys():
+        return "an image is built and booted by `make image-boot` only: that takes minutes"
+    if architecture() not in _BOARDS:
+        return f"ARCH={architecture()}: there is no such image; allowed: {', '.join(_BOARDS)}"
+    wanted = board()
+    if not wanted.image.exists():
+        return f"no image is built: `make image ARCH={architecture()}`"
+    if shutil.which(wanted.qemu[0]) is None or not wanted.firmware.exists():
+        return f"{wanted.qemu[0]} or its UEFI firmware is not installed: `tools/setup image`"
     return None
 
 
@@ -125,19 +172,27 @@ class Link:
 class Vehicle:
     """One machine. Its disk is a copy of the image and keeps what is written from one start to the next."""
 
-    def __init__(self, name: str, link: Link, directory: Path, logs: Path) -> None:
+    def __init__(self, name: str, link: Link, directory: Path, logs: Path, image: Path | None = None) -> None:
         self.name = name
         self._link = link
         self._directory = directory
         self._logs = logs
-        self._disk = directory / f"{name}.img"
+        self.disk = directory / f"{name}.img"
+        """It is read while the machine runs only to see whether something has happened."""
+        self.is_logged = False
+        """From the next start on, `log` is to have what that writes."""
+        self._log, self._before = directory / f"{name}.log", directory / f"{name}.before"
         self._process: subprocess.Popen[bytes] | None = None
         self._console: Console | None = None
         self.capture = logs / f"{name}.pcap"
+        self.media: Sequence[Path] = ()
+        """Further disks, read-only: `/dev/disk/by-id/virtio-medium0` and so on."""
         directory.mkdir(parents=True, exist_ok=True)
         logs.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["cp", "--sparse=always", "--reflink=auto", IMAGE, self._disk], check=True)
-        shutil.copyfile(_VARIABLES, directory / f"{name}.vars")
+        self._board = board()
+        source = image or self._board.image
+        subprocess.run(["cp", "--sparse=always", "--reflink=auto", source, self.disk], check=True)
+        shutil.copyfile(self._board.variables, directory / f"{name}.vars")
 
     @property
     def console(self) -> Console:
@@ -145,19 +200,48 @@ class Vehicle:
         assert self._console is not None
         return self._console
 
-    def start(self, other: str, credentials: Mapping[str, str], kernel_words: str = "") -> Self:
+    def give(self, *files: Path, folder: str = "meshsec") -> None:
+        """Copy files to the disk's first partition, into the folder that people may write or another one."""
+        (start,) = re.findall(r"start= *(\d+),.*meshsec-esp", _said("sfdisk", "--dump", str(self.disk)))
+        _said("mcopy", "-i", f"{self.disk}@@{int(start) * 512}", *map(str, files), f"::{folder}/")
+
+    def start(
+        self, other: str, credentials: Mapping[str, str], kernel_words: str = "", options: Sequence[str] = ()
+    ) -> Self:
         """Switch on, on a link with the vehicle ``other``; ``credentials`` come from the machine's firmware.
 
-        ``kernel_words`` are added to the kernel's command line, as a hypervisor may (systemd-stub(7)).
+        ``kernel_words`` are added to the kernel's command line, as a hypervisor may (systemd-stub(7)). ``options`` are
+        QEMU's.
         """
         assert self._process is None
+        if self.is_logged:
+            disk_log.copy(self.disk, self._before)
+            self._log.unlink(missing_ok=True)
         argv = [*self._link.within(), *self._machine(), *self._interface(other), *self._firmware(credentials)]
-        argv += ["-smbios", f"type=11,value=io.systemd.stub.kernel-cmdline-extra={_PATIENCE} {kernel_words}"]
+        for number, medium in enumerate(self.media):
+            argv += ["-drive", f"if=none,id=medium{number},format=raw,readonly=on,file={medium}"]
+            argv += ["-device", f"virtio-blk-pci,drive=medium{number},serial=medium{number}"]
+        argv += ["-smbios", f"type=11,value=io.systemd.stub.kernel-cmdline-extra={_PATIENCE} {kernel_words}", *options]
         self._process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
         )
         self._console = Console(self._process, self._logs / f"{self.name}.console")
         return self
+
+    def wait_restart(self, seconds: float) -> None:
+        """Wait until the machine restarts, which switches it off here: `start` goes on."""
+        wait_until("the machine restarts", lambda: not self._is_on(), [self.console], seconds)
+        self.cut_power()
+
+    def _is_on(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() is None
+
+    @property
+    def log(self) -> Log:
+        """Return what the machine, which is off, has written since its last start."""
+        assert self._process is None
+        return disk_log.read(self._before, self._log)
 
     def cut_power(self) -> None:
         """Switch the power off without notice to the machine."""
@@ -177,7 +261,8 @@ class Vehicle:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.cut_power()
-        self._disk.unlink()
+        for path in (self.disk, self._log, self._before):
+            path.unlink(missing_ok=True)
 
     def log_in(self, password: str, seconds: float) -> None:
         """Log in as root on the console; return when there is a prompt that `run` understands."""
@@ -205,15 +290,20 @@ class Vehicle:
         firmware = "if=pflash,format=raw"
         return [
             *("setpriv", "--pdeathsig", "KILL"),  # The kernel ends it even when the test is killed.
-            *("qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "max", "-smp", "1", "-m", str(_MEMORY_MIB)),
+            *(*self._board.qemu, "-cpu", self._board.cpu, "-smp", "1", "-m", str(_MEMORY_MIB)),
             *("-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot"),
             *("-uuid", _uuid(self.name)),
-            *("-drive", f"{firmware},unit=0,readonly=on,file={_FIRMWARE}"),
+            *("-drive", f"{firmware},unit=0,readonly=on,file={self._board.firmware}"),
             *("-drive", f"{firmware},unit=1,file={self._directory / self.name}.vars"),
-            *("-drive", f"if=none,id=disk,format=raw,file={self._disk}"),
+            *self._drive(),
             *("-device", "virtio-blk-pci,drive=disk,bootindex=0"),
             *("-device", "virtio-rng-pci"),
         ]
+
+    def _drive(self) -> list[str]:
+        if self.is_logged:
+            return disk_log.options(self.disk, self._log, "if=none,id=disk")
+        return ["-drive", f"if=none,id=disk,format=raw,file={self.disk}"]
 
     def _interface(self, other: str) -> list[str]:
         ends = {"local": _port(self.name), "remote": _port(other)}
@@ -232,6 +322,10 @@ class Vehicle:
             encoded = base64.b64encode(value.encode()).decode()
             path.write_text(f"io.systemd.credential.binary:{name}={encoded}", encoding="ascii")
             yield from ("-smbios", f"type=11,path={path}")
+
+
+def _said(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, check=True).stdout.decode()
 
 
 def password_hash(password: str) -> str:

@@ -7,7 +7,6 @@ it is an access point, too.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,8 +72,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Vehicle, Ve
 
 
 def _need_image() -> None:
-    if "MESHSEC_IMAGE_BOOT" not in os.environ:
-        pytest.skip("an image is built and booted by `make image-boot` only: that takes minutes")
     if obstacle := vehicle.obstacle():
         pytest.skip(obstacle)
 
@@ -151,6 +148,24 @@ def test_its_root_is_read_only_and_its_state_is_not(pair: tuple[Vehicle, Vehicle
         assert (status, "Read-only file system" in said) == (1, True), said
     assert b.run("touch /var/written && touch /etc/meshsec/written && rm /etc/meshsec/written", COMMAND) == (0, "")
     assert b.run("stat -c %a:%U /var/lib/meshsec/node.key", COMMAND) == (0, "600:root")
+
+
+def test_it_says_what_it_contains_and_under_which_licences(pair: tuple[Vehicle, Vehicle]) -> None:
+    _, b = pair
+    programs = ("meshsec-olsrv2d", "meshsec-overlayd")
+    files = [f"/usr/share/doc/{name}/{name}.cdx.json" for name in ("meshsec", *programs)]
+    files += [f"/usr/share/doc/{name}/crate-notices" for name in programs]
+    files += ["/usr/share/doc/meshsec/page-notices", "/usr/share/doc/libc6/copyright"]
+    assert b.run(f"find {' '.join(files)} -size +0 -perm 644 | wc -l", COMMAND) == (0, str(len(files)))
+    image = vehicle.board().image
+    listed = json.loads(image.with_suffix(".cdx.json").read_text(encoding="utf-8"))["components"]
+    debian = {(one["name"], one["version"]) for one in listed if one["purl"].startswith("pkg:deb/debian/")}
+    packages = image.resolve().with_suffix(".packages").read_text(encoding="utf-8")
+    lines = (line.split("\t") for line in packages.splitlines())
+    assert debian == {(name.partition(":")[0], version) for name, version in lines}
+    assert len(debian) > 100
+    for kind in ("cargo", "npm", "pypi"):
+        assert any(one["purl"].startswith(f"pkg:{kind}/") for one in listed), kind
 
 
 def test_without_a_password_given_nobody_gets_a_prompt(pair: tuple[Vehicle, Vehicle]) -> None:
