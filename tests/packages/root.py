@@ -19,7 +19,8 @@ _SCRIPT = (
     "exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "
     'chroot "$root" "$@"'
 )
-_SOURCES = "".join(f"deb [trusted=yes allow-insecure=yes] file:/{place} ./\n" for place in (OURS, _POOL))
+POOL_SOURCE, _OUR_SOURCE = (f"deb [trusted=yes allow-insecure=yes] file:/{place} ./\n" for place in (_POOL, OURS))
+"""Lines of ``sources.list``."""
 
 
 class Root:
@@ -73,7 +74,7 @@ def bare(suite: str, directory: Path) -> Iterator[Root]:
         try:
             shell.run(["cp", "-a", "--reflink=auto", f"{base}/.", str(directory)], timeout=_SECONDS)
             (directory / _POOL).mkdir(parents=True)
-            (directory / "etc/apt/sources.list").write_text(_SOURCES, encoding="ascii")
+            (directory / "etc/apt/sources.list").write_text(_OUR_SOURCE + POOL_SOURCE, encoding="ascii")
             # A node of the fleet has no documentation, an operator's does.
             for settings in (directory / "etc/dpkg/dpkg.cfg.d").iterdir():
                 settings.unlink()

@@ -5,77 +5,46 @@ Runs for this machine's release and architecture where we package for it, and fo
 """
 
 import gzip
-import os
-import platform
 import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from meshsec.adapters.files import replaced_units, secret_file
+from meshsec.adapters.files.replaced_units import Was
 from meshsec.core.formats import hosts as named
 from tests.lab.basics import shell
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.machines import fleet_root
 from tests.packages import archive
+from tests.packages.made import ALL, KERNEL, OWN_ARCHITECTURE, PACKAGES, made
 from tests.packages.root import Root, bare
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-PACKAGES = ("meshsec", "meshsec-olsrv2d", "meshsec-overlayd")
 UNITS = ("meshsec-firewall.service", "meshsec-ike.service", "meshsecd.service", "meshsec.target", "olsrv2d.service")
 KEY = "/var/lib/meshsec/node.key"
 ROUTER = "/etc/olsrv2d/olsrv2d.toml"
 NOTES = "/etc/meshsec/peers/notes.txt"
 CONFIG = "/etc/meshsec/meshsec.toml"
+RECORD = "/var/lib/meshsec/.replaced-units.json"
+RIVAL = "multi-user.target.wants/strongswan.service"
+"""The link that starts Debian's IKE daemon with the machine."""
 LATER = "99"
-KERNEL = "linux-image-9.9-meshsec"
 KERNEL_FILE = re.compile(r"linux-image-[0-9.]+.*-rt-amd64_")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 """A link to another file in Markdown."""
-ALL = "MESHSEC_PACKAGES_ALL" in os.environ
 MACHINES = {"amd64": "Advanced Micro Devices X86-64", "arm64": "AArch64"}
-OWN_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "")
-
-
-def own_release() -> str:
-    """Return the code name of this machine's Debian."""
-    return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-
-
-RELEASES = tuple(suite for suite in fleet_root.SUITES if ALL or suite == own_release())
-
-
-@pytest.fixture(scope="module", params=RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    """Return a release of Debian."""
-    if missing := fleet_root.obstacle():
-        pytest.skip(missing)
-    if not shutil.which("dh"):
-        pytest.skip("debhelper is not installed")
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def packages(release: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return our packages for the release by name, as `make deb KERNEL=...` makes them."""
-    kernel = _kernel(tmp_path_factory.mktemp("kernel"))
-    return _made(release, OWN_ARCHITECTURE, tmp_path_factory.mktemp("packages"), {"KERNEL": str(kernel)})
-
-
-@pytest.fixture
-def root(release: str, packages: dict[str, Path], tmp_path: Path) -> Iterator[Root]:
-    """Make a node of that release whose operator may install our packages."""
-    with bare(release, tmp_path / "root") as made:
-        made.offer(packages.values())
-        yield made
 
 
 def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], tmp_path: Path) -> None:
     """All steps use one root, because each takes its time."""
+    root.apt("install", "charon-systemd")
+    debians = _units(root)
+    assert RIVAL in debians, "Debian's IKE daemon starts with the machine"
     root.apt("install", *PACKAGES)
     _check_installed(root)
     _check_documents(root)
@@ -88,7 +57,10 @@ def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], t
     _check_upgraded(root, kept, f"{LATER}:{_version(packages['meshsec'])}")
     hosts = root.path("/etc/hosts")
     hosts.write_bytes(named.joined(before := b"127.0.0.1 localhost\n", ["fc00::2 b.mesh"]))
+    _disable_rival(root)
     root.apt("remove", *PACKAGES)
+    assert RIVAL in _units(root), "what `meshsec up` disabled is enabled again"
+    assert not root.path(RECORD).exists()
     assert hosts.read_bytes() == before, "the names of nodes go with what keeps them"
     assert {name: root.path(name).read_bytes() for name in kept} == kept
     assert not root.path("/usr/lib/meshsec").exists(), "byte code goes with what it was made of"
@@ -101,6 +73,8 @@ def test_the_life_of_packages_on_a_node(root: Root, packages: dict[str, Path], t
     root.apt("install", "meshsec")
     root.run("meshsec", "init", "--name", "again", "--interface", "mesh0")
     assert root.path(KEY).read_bytes() == kept[KEY], "what comes again is the same node"
+    _check_uninstalled(root, debians, before)
+    _check_sealed(root)
 
 
 def test_lintian_finds_no_error(release: str, packages: dict[str, Path]) -> None:
@@ -131,7 +105,7 @@ def test_a_kernel_comes_by_its_metapackage_and_a_later_one_beside_it(tmp_path: P
     older, newer = (next(one for one in packages if KERNEL_FILE.match(one.name)) for packages in fetched)
     with bare("trixie", tmp_path / "root") as root:
         for number, kernel in enumerate((older, newer)):
-            _made("trixie", "amd64", tmp_path / str(number), {"KERNEL": str(kernel)})
+            made("trixie", "amd64", tmp_path / str(number), {"KERNEL": str(kernel)})
             image = next((tmp_path / str(number)).glob("meshsec-image_*_amd64.deb"))
             root.offer([image, kernel, *fetched[1]])
             root.apt(*(("upgrade", "--with-new-pkgs") if number else ("install", "meshsec-image")))
@@ -142,24 +116,12 @@ def test_a_kernel_comes_by_its_metapackage_and_a_later_one_beside_it(tmp_path: P
         assert root.run("dpkg-query", "-W", "-f=${Status}", "meshsec-image").stdout == "install ok installed"
 
 
-@pytest.mark.skipif(not ALL, reason="made twice with `make packages-all` only")
-def test_the_same_commit_gives_the_same_octets(release: str, tmp_path: Path) -> None:
-    """The clock does not matter. Version and time are given in place of a commit, because there may be another one
-    meanwhile."""
-    commit = {"VERSION": "1.2.3", "SOURCE_DATE_EPOCH": "1700000000"}
-    first = _made(release, OWN_ARCHITECTURE, tmp_path / "first", commit)
-    again = _made(release, OWN_ARCHITECTURE, tmp_path / "again", commit)
-    for name in PACKAGES:
-        assert again[name].read_bytes() == first[name].read_bytes(), name
-        assert _version(first[name]).startswith("1.2.3+deb")
-
-
 @pytest.mark.skipif(not ALL, reason="compiled across with `make packages-all` only")
 @pytest.mark.parametrize("architecture", sorted(MACHINES))
 def test_programs_and_wheels_are_those_of_the_architecture(release: str, architecture: str, tmp_path: Path) -> None:
     """Each program and wheel is checked by its ELF header."""
     tree = tmp_path / "tree"
-    for package in _made(release, architecture, tmp_path / "packages").values():
+    for package in made(release, architecture, tmp_path / "packages").values():
         shell.run(["dpkg-deb", "-x", str(package), str(tree)])
     files = [tree / "usr/bin/olsrv2d", tree / "usr/bin/olsrv2-signer", tree / "usr/bin/overlayd", *tree.rglob("*.so")]
     assert len(files) > 3
@@ -170,33 +132,13 @@ def test_programs_and_wheels_are_those_of_the_architecture(release: str, archite
 
 def test_an_unknown_release_or_architecture_is_named() -> None:
     """It is named before anything is built."""
-    for words in (["sid", "amd64"], ["trixie", "s390x"], ["trixie"]):
-        done = subprocess.run([REPOSITORY / "tools/deb", *words], capture_output=True, text=True, check=False)
-        assert done.returncode == 2
-        assert done.stderr == f"deb: usage: tools/deb bookworm|trixie amd64|arm64, not: {' '.join(words)}\n"
-
-
-def _made(release: str, architecture: str, place: Path, commit: dict[str, str] | None = None) -> dict[str, Path]:
-    environment = {**os.environ, "OUT": str(place), **(commit or {})}
-    shell.run([str(REPOSITORY / "tools/deb"), release, architecture], env=environment, timeout=900)
-    return {name: next(place.glob(f"{name}_*_{architecture}.deb")) for name in PACKAGES}
-
-
-def _kernel(directory: Path) -> Path:
-    """Make an empty package with the name of one of `make kernel`."""
-    control = directory / "tree/DEBIAN/control"
-    control.parent.mkdir(parents=True)
-    fields = {
-        "Package": KERNEL,
-        "Version": "9.9-1",
-        "Architecture": OWN_ARCHITECTURE,
-        "Maintainer": "nobody <nobody@localhost.invalid>",
-        "Description": "a kernel's name",
-    }
-    control.write_text("".join(f"{name}: {value}\n" for name, value in fields.items()), encoding="ascii")
-    made = directory / "kernel.deb"
-    shell.run(["dpkg-deb", "--root-owner-group", "--build", str(directory / "tree"), str(made)])
-    return made
+    usages = {"deb": "bookworm|trixie amd64|arm64|armhf", "cross": "amd64|arm64|armhf"}
+    bad = {"deb": (["sid", "amd64"], ["trixie", "s390x"], ["trixie"]), "cross": (["s390x"], ["amd64", "arm64"])}
+    for tool, usage in usages.items():
+        for words in bad[tool]:
+            done = subprocess.run([REPOSITORY / "tools" / tool, *words], capture_output=True, text=True, check=False)
+            assert done.returncode == 2
+            assert done.stderr == f"{tool}: usage: tools/{tool} {usage}, not: {' '.join(words)}\n"
 
 
 def _name(package: Path) -> str:
@@ -245,6 +187,52 @@ def _configure(root: Root) -> dict[str, bytes]:
     return {name: root.path(name).read_bytes() for name in names}
 
 
+def _units(root: Root) -> set[str]:
+    """Return what is in systemd's directory of the operator's."""
+    place = root.path("/etc/systemd/system")
+    return {str(path.relative_to(place)) for path in place.rglob("*")}
+
+
+def _disable_rival(root: Root) -> None:
+    """Do what `meshsec up` does about Debian's IKE daemon. It needs a running systemd, which is not here."""
+    replaced_units.add(root.path("/var/lib/meshsec"), {"strongswan.service": Was(enabled=True, active=True)})
+    root.run("systemctl", "disable", "strongswan.service")
+    assert RIVAL not in _units(root)
+
+
+def _check_uninstalled(root: Root, debians: set[str], hosts: bytes) -> None:
+    """Check that `meshsec uninstall` and a purge leave only the identity, and Debian's IKE daemon as it was."""
+    root.path("/etc/hosts").write_bytes(named.joined(hosts, ["fc00::2 b.mesh"]))
+    gateway = root.path("/etc/systemd/system/meshsecd.service.d")
+    root.run("meshsec", "export", "systemd", "--into", "/etc/systemd/system")
+    assert gateway.is_dir()
+    _disable_rival(root)
+    root.run("meshsec", "uninstall")
+    assert gateway.is_dir(), "without --yes it only says"
+    done = root.run("meshsec", "uninstall", "--yes").stdout
+    assert "done: systemctl enable strongswan.service\n" in done
+    assert _units(root) == debians
+    assert root.path("/etc/hosts").read_bytes() == hosts
+    root.apt("purge", "meshsec")
+    assert _units(root) == debians
+    assert root.named("meshsec", "olsrv2d", "overlayd") == {"/var/lib/meshsec"}
+
+
+def _check_sealed(root: Root) -> None:
+    """Check that a purge keeps a sealed key. No TPM is here, so the files have the form that sealing gives them."""
+    root.apt("install", "meshsec")
+    key = root.path(KEY)
+    sealed, link = key.with_name("node.key.sealed"), secret_file.OPENED / key.name
+    content = key.read_bytes()
+    key.rename(sealed)
+    key.symlink_to(link)
+    done = root.run("apt-get", "-q", "-y", "purge", "meshsec")
+    assert "identity stays in /var/lib/meshsec" in done.stdout + done.stderr
+    assert key.readlink() == link
+    assert sealed.read_bytes() == content
+    assert {path.name for path in key.parent.iterdir()} == {"node.key", "node.key.sealed", "node.pub"}
+
+
 def _check_installed(root: Root) -> None:
     """Check that all programs run, and that nothing was made, started or enabled."""
     for program in ("meshsec", "olsrv2d", "olsrv2-signer", "overlayd"):
@@ -266,7 +254,7 @@ def _check_installed(root: Root) -> None:
 def _check_documents(root: Root) -> None:
     """Check that each link between the documents leads to a file, except for those to developers' documents."""
     place = root.path("/usr/share/doc/meshsec")
-    documents = [place / "README.md", *(place / "docs").rglob("*.md")]
+    documents = [place / "README.md", place / "SECURITY.md", *(place / "docs").rglob("*.md")]
     assert len(documents) > 20
     for document in documents:
         for link in LINK.findall(document.read_text(encoding="utf-8")):
@@ -324,7 +312,7 @@ def _check_scripts(root: Root) -> None:
         name: " ".join(re.findall(r"deb-systemd-invoke try-restart ([^\n]*) >", text)).replace("'", "").split()
         for name, text in restarted.items()
     }
-    ours = ["meshsec-dns-sd.service", "meshsec-names.service", "meshsec-page.service", "meshsecd.service"]
+    ours = [f"meshsec-{name}.service" for name in ("dns-sd", "names", "page", "zeroize")] + ["meshsecd.service"]
     routers = ["olsrv2-signer.service", "olsrv2d.service"]
     assert services == dict(zip(PACKAGES, (ours, routers, ["overlayd.service"]), strict=True))
     assert "deb-systemd-invoke start meshsec-names.service meshsec-page.service" in restarted["meshsec"]
