@@ -34,8 +34,11 @@ class StartError(Exception):
     """The daemon cannot start; the text says why."""
 
 
-class _BeforeInitError(click.ClickException):
-    """There is no key: trying again changes nothing, and the unit does not (``RestartPreventExitStatus=``)."""
+class _WithoutKeyError(click.ClickException):
+    """There is no key, or it is sealed and was not opened.
+
+    Trying again changes nothing, and the unit does not (``RestartPreventExitStatus=``).
+    """
 
     exit_code = os.EX_CONFIG
 
@@ -86,8 +89,8 @@ def main(config: Path, detach: bool, pidfile: Path | None, log_file: Path | None
             else:
                 _set_up_logging(sys.stderr)
                 _serve(config, settings)
-    except key_store.NoKeyError as error:
-        raise _BeforeInitError(str(error)) from error
+    except (key_store.NoKeyError, key_store.SealedKeyError, key_store.HalfRestoredError) as error:
+        raise _WithoutKeyError(str(error)) from error
     except (config_file.ConfigError, key_store.KeyStoreError, StartError) as error:
         raise click.ClickException(str(error)) from error
 

@@ -1,9 +1,12 @@
 """Read and write small files as a whole: a read is bounded, and a write leaves the old content or the new."""
 
+import errno
 import os
 import stat
 from pathlib import Path
 
+_WITHOUT_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+"""Errors of file systems that have no hard links, such as FAT and exFAT on a USB stick (link(2))."""
 _INHERITED = ("/dev/stdin", "/dev/fd/")
 """Streams that the caller opened for this process, so that waiting for them is wanted."""
 
@@ -101,10 +104,28 @@ def _write(path: Path, content: bytes, mode: int, replace: bool) -> None:
         if replace:
             temporary.replace(path)
         else:
-            path.hardlink_to(temporary)
+            _move_new(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     sync_directory(path.parent)
+
+
+def _move_new(temporary: Path, path: Path) -> None:
+    """Give a whole file its name, unless that exists. Raises OSError."""
+    try:
+        path.hardlink_to(temporary)
+    except OSError as error:
+        if error.errno not in _WITHOUT_LINKS:
+            raise
+    else:
+        return
+    # An empty file reserves the name. After a power cut here it is empty, and never half of what was to be written.
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        temporary.replace(path)
+    except OSError:
+        path.unlink()
+        raise
 
 
 def sync_directory(path: Path) -> None:

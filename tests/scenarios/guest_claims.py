@@ -27,8 +27,9 @@ RT = (
 MORE = (
     "attacks/test_access_clients.py",
     "attacks/test_node_fleet_port.py",
+    "scenarios/operations/test_zeroize.py",
     "scenarios/protection/test_joining.py",
-    "scenarios/protection/test_levels.py::test_the_threat_raises_the_level_while_user_data_flows[one-end]",
+    "scenarios/protection/test_levels.py",
     # There the benchmark's port in the clear and IPsec in transport mode have the same addresses.
     "scenarios/operations/test_bench_throughput.py::test_both_ends_must_open_and_it_is_one_port_that_status_and_doctor_show",
     "scenarios/operations/test_bench_throughput.py::test_it_closes_when_meshsecd_is_killed",
@@ -116,6 +117,8 @@ AIR = (
 """Claims for a guest whose time follows its instructions: the air takes time, and the processor is no part of it."""
 
 AIR_MORE = (
+    "scenarios/radio/test_measured_rts.py::test_hidden_stations_find_that_rts_helps_and_keep_it",
+    "scenarios/radio/test_measured_rts.py::test_stations_that_hear_each_other_keep_nothing",
     "scenarios/radio/test_airtime.py::test_a_weak_link_carries_nothing_and_a_moved_station_is_heard_again",
     "scenarios/radio/test_airtime.py::test_a_second_medium_is_refused_and_a_bad_configuration_too",
 )

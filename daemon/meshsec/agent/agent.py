@@ -62,7 +62,9 @@ from meshsec.core.config.networks import configured_networks
 from meshsec.core.config.settings import Settings
 from meshsec.core.explain import views
 from meshsec.core.explain.channel_status import Shown, shown
+from meshsec.core.ike.guard import Contest
 from meshsec.core.networks.mtu import inner_mtu
+from meshsec.core.scheduling.profiles import SIGNER
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.host_names import ClientName
 
@@ -106,7 +108,7 @@ class Agent:
         asking = endpoint(card, backend), keys, engine.known.routes, self.port, self._spawn
         self.joining = JoiningSide(JoiningSurroundings(card, partial(offered, start), *asking), self.trust)
         outside = Outside(
-            self._on_ike, self._spawn, self._on_ended, self._is_contested, self._in_reach, engine.known.peer_at
+            self._on_ike, self._spawn, self._on_ended, self._contest, self._in_reach, engine.known.peer_at
         )
         daemon = client.make(settings.ike, asyncio.get_running_loop().time, xfrm.packets)
         self.ike = IkeSide(daemon, keys, outside)
@@ -217,7 +219,9 @@ class Agent:
         scheduling = replace(settings.scheduling, governor=governor)
         journal, interfaces = Path(settings.paths.scheduling_journal), settings.routing.interfaces
         charon = CharonSide(self._queued, self.ike.look_soon, self.ike.poll)
-        return Scheduling(scheduling, journal, interfaces, self._publish, charon)
+        side = Scheduling(scheduling, journal, interfaces, self._publish, charon)
+        side.classes.follow(SIGNER, self.routing.signer_pid)
+        return side
 
     async def run(self) -> None:
         """Serve until cancelled. Raises OSError if the control socket cannot be made."""
@@ -345,11 +349,11 @@ class Agent:
         if channel is not None and channel.route is not None:
             self.scheduling.expect(peer)
 
-    async def _is_contested(self, peer: str) -> bool:
-        """Return whether somebody forges answers to this node's first messages in the name of the peer."""
+    async def _contest(self, peer: str) -> Contest | None:
+        """Return what more than one end answered this node's first messages in the name of the peer."""
         channel = self.driver.engine.known.channel(peer)
         connection = channel.connection if channel is not None else None
-        return connection is not None and connection.remote_address in await self.kernel.contested()
+        return None if connection is None else (await self.kernel.contested()).get(connection.remote_address)
 
     def _in_reach(self, peer: str) -> bool:
         channel = self.driver.engine.known.channel(peer)

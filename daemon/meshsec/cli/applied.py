@@ -21,6 +21,7 @@ _UNITS = (
     "meshsec-clients.service",
     "meshsec-dnsmasq.service",
     "meshsec-dns-sd.service",
+    "meshsec-zeroize.service",
 )
 """What reads meshsec.toml when it starts. A unit whose condition is not met is skipped. SAs and rules stay."""
 _ACCESS_POINT = "meshsec-hostapd.service"

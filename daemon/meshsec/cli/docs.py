@@ -118,6 +118,7 @@ def _files() -> Iterator[str]:
         ("/etc/meshsec/meshsec.toml", "The configuration."),
         ("/etc/meshsec/peers/NAME.card", "The card of a trusted peer."),
         ("/var/lib/meshsec/node.key", "The node's private key; never leaves the node."),
+        ("/var/lib/meshsec/node.key.sealed", "The key as only this machine's TPM opens it, after `meshsec key seal`."),
         ("/run/meshsec/control.sock", "Where meshsecd answers; for root and the group meshsec."),
         ("/run/meshsec/view.sock", "Where meshsecd answers those who only look; for root and the group meshsec-view."),
     ):

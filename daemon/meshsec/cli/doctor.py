@@ -16,7 +16,7 @@ from meshsec.adapters.files.config_file import ConfigError
 from meshsec.adapters.files.key_store import KeyStoreError
 from meshsec.adapters.kernel import firewalls, netlink, udp_sockets
 from meshsec.adapters.routing import signer_state
-from meshsec.cli import dated, names_check, router_file
+from meshsec.cli import dated, key_sealing, names_check, router_file
 from meshsec.cli.app import DEGRADED, FAILED, App
 from meshsec.cli.client import Client, DaemonAbsentError
 from meshsec.cli.output import json_option, print_json
@@ -66,14 +66,14 @@ def _examined(app: App) -> Mapping[str, Any]:
 
 def _always(app: App) -> list[Check]:
     """Return the checks that meshsecd does not make, and that need none."""
-    return [dated.check(app), *_time(app), *names_check.checks(app), *_signer(app)]
+    return [dated.check(app), *_time(app), *names_check.checks(app), *_signer(app), *key_sealing.checks(app)]
 
 
 def _signer(app: App) -> list[Check]:
     """Asked here, because meshsecd follows the change stream alone. The check of the router says if it is away."""
     try:
         routing = app.settings.routing
-        if routing.signatures is Signatures.OFF:
+        if routing.signing is Signatures.OFF:
             return []
         state = signer_state.ask(Path(routing.socket))
     except (ConfigError, signer_state.SignerStateError):

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 from meshsec.adapters.files import fleet_key, trust_store
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.cli import cards as shown
-from meshsec.cli import fleet_join, fleet_requests
+from meshsec.cli import fleet_join, fleet_requests, fleet_spread
 from meshsec.cli import fleet_options as options
 from meshsec.cli.app import FAILED, App
 from meshsec.cli.fleet_join import reload
@@ -32,14 +32,15 @@ _FINGERPRINT_DIGITS = 2 * fleets.FINGERPRINT_LENGTH
 def fleet() -> None:
     """A key that signs cards, so that nobody has to add each of them on each node.
 
-    init, sign, revoke, unrevoke, renew and show are for the machine of the fleet's operator, where the key is and
-    which need be no node. join, take, leave and status are for nodes. requests, approve and refuse are for a member
-    where the key is.
+    init, sign, revoke, unrevoke, renew, show and join-file are for the machine of the fleet's operator, where the key
+    is and which need be no node. join, take, leave and status are for nodes. requests, approve and refuse are for a
+    member where the key is.
     """
 
 
 for command in (
     fleet_join.join,
+    fleet_join.join_file,
     fleet_join.leave,
     fleet_requests.requests,
     fleet_requests.approve,
@@ -88,20 +89,37 @@ def sign(
 @fleet.command
 @click.argument("target", metavar="NAME|CARD|FINGERPRINT...", nargs=-1, required=True)
 @click.option("--reason", default="", help="What all members are shown: why.")
+@click.option(
+    "--stolen",
+    is_flag=True,
+    help="On a member: take the list here at once, wait until the peers in reach have it, say where the node was last.",
+)
 @options.passphrase
 @options.directory
-def revoke(target: tuple[str, ...], reason: str, directory: Path, passphrase_stdin: bool) -> None:
+@click.pass_obj
+def revoke(  # noqa: PLR0913, PLR0917  # one for each option
+    app: App, target: tuple[str, ...], reason: str, stolen: bool, directory: Path, passphrase_stdin: bool
+) -> None:
     """Revoke keys: print the new trust list, for one node at least, which passes it on (`meshsec fleet take`).
 
     NAME is that of a card that was signed here; all its keys are revoked. The second line that is printed says name,
-    date and reason of each revoked key. A node that is too old to read it does without.
+    date and reason of each revoked key. A node that is too old to read it does without. With --stolen, exit code 3
+    when a peer in reach does not have the list yet.
     """
     names: dict[bytes, str] = {}
     with options.informing("no name of a card is known here"):
         names = fleet_key.signed_names(directory)
     added = {key: name for one in target for key, name in _targets(one, names).items()}
     revocation_notes.checked_reason(reason)
-    _sign_list(directory, passphrase_stdin, lambda revoked: revoked | added.keys(), reason, added)
+    known = fleet_key.fleet(directory)
+    if stolen:
+        fleet_spread.check_member(app, known)
+    seen = fleet_spread.last_seen(app, added) if stolen else ()
+    reason = reason or ("stolen" if stolen else "")
+    lines = _sign_list(directory, passphrase_stdin, lambda revoked: revoked | added.keys(), reason, added)
+    if stolen:
+        take_lines(app, lines)
+        fleet_spread.tell(app, known, seen)
 
 
 @fleet.command
@@ -144,7 +162,11 @@ def take(app: App, text: tuple[str, ...]) -> None:
 
     Each is the line itself, '@FILE' with one on each line, or '-' for standard input.
     """
-    lines = [line for one in text for line in text_of(one).split()]
+    take_lines(app, [line for one in text for line in text_of(one).split()])
+
+
+def take_lines(app: App, lines: Sequence[str]) -> None:
+    """Take what lines say, and print how much of it is new."""
     keys = store.read(app.peers_directory).keys
     members = [fleets.parse_card(line, keys).octets for line in lines if fleets.is_card(line)]
     notes = [revocation_notes.parse(line, keys).octets for line in lines if revocation_notes.are_notes_text(line)]
@@ -293,8 +315,10 @@ def _sign_list(
     change: Callable[[frozenset[bytes]], frozenset[bytes]],
     reason: str = "",
     names: Mapping[bytes, str] | None = None,
-) -> None:
-    """Sign the next list and the notes on it: of the keys that are new with ``names`` and ``reason``."""
+) -> Sequence[str]:
+    """Sign the next list and the notes on it: of the keys that are new with ``names`` and ``reason``. Print and return
+    both.
+    """
     before, known = fleet_key.trust_list(directory), _notes(directory)
     present = before.revoked if before else frozenset()
     revoked = change(present)
@@ -306,9 +330,11 @@ def _sign_list(
     fleet_key.save_list(directory, listed)
     with options.informing("the next list will not say it"):
         fleet_key.save_notes(directory, notes)
-    click.echo(fleets.list_text(listed))
-    click.echo(revocation_notes.text(notes))
+    lines = [fleets.list_text(listed), revocation_notes.text(notes)]
+    for line in lines:
+        click.echo(line)
     click.echo(f"list of {date(listed.number)}: {len(revoked)} keys are revoked", err=True)
+    return lines
 
 
 def _notes(directory: Path) -> Notes | None:

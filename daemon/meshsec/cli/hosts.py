@@ -49,12 +49,13 @@ def hosts(names: Path, remove: bool) -> None:
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if remove:
-        _remove()
+        take_out()
     else:
         _keep(names)
 
 
-def _remove() -> None:
+def take_out() -> None:
+    """Take the lines out of /etc/hosts. Raises FileError, and ClickException while another program writes the file."""
     for _ in range(_ATTEMPTS):
         if hosts_file.put(hosts_file.HOSTS, ()):
             return

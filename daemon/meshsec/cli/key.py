@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from meshsec.adapters.files import gateway_store, key_store
+from meshsec.adapters.files import gateway_store, key_store, secret_file
 from meshsec.adapters.files.gateway_store import GatewayStoreError
+from meshsec.cli import key_sealing
 from meshsec.cli.app import App
 from meshsec.cli.cards import SCHEMA, described, view
 from meshsec.cli.client import Client, DaemonAbsentError
@@ -27,6 +28,11 @@ _RESTART = (
 @click.group
 def key() -> None:
     """This node's key and card."""
+
+
+key.add_command(key_sealing.seal)
+key.add_command(key_sealing.unseal)
+key.add_command(key_sealing.open_)
 
 
 @key.command
@@ -55,12 +61,13 @@ def show(app: App, qr: bool, grouped: bool, with_networks: bool, as_json: bool) 
 @json_option
 @click.pass_obj
 def status(app: App, as_json: bool) -> None:
-    """Print whether the key is being changed: the card of the present key, and of the next one if there is one."""
+    """Print the card of the present key, of the next one if the key is being changed, and whether they are sealed."""
+    sealed = secret_file.is_sealed(Path(app.settings.paths.key))
     present, following = cards.render(app.card), app.next_card and cards.render(app.next_card)
     if as_json:
-        print_json({"schema": STATUS_SCHEMA, "card": present, "next": following})
+        print_json({"schema": STATUS_SCHEMA, "card": present, "next": following, "sealed": sealed})
         return
-    facts({"card": present, "next": following})
+    facts({"card": present, "next": following, "sealed": "by this machine's TPM" if sealed else None})
 
 
 @key.command("next")

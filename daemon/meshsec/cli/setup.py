@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from meshsec import files
-from meshsec.adapters.files import config_file, key_store
+from meshsec.adapters.files import config_file, key_store, secret_file
 from meshsec.cli.app import App
 from meshsec.cli.cards import described
 from meshsec.cli.output import facts
@@ -73,7 +73,7 @@ def make_key(app: App) -> None:
 
 
 def _make_key(path: Path) -> None:
-    if files.exists(path):
+    if secret_file.exists(path):
         key_store.load(path)
         click.echo(f"{path}: kept")
         return

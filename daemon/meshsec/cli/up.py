@@ -4,17 +4,18 @@ import os
 import time
 from collections.abc import Sequence
 from ipaddress import IPv4Address
+from pathlib import Path
 
 import click
 
 from meshsec import files
 from meshsec.adapters import network_manager, systemd
-from meshsec.adapters.files import credential
+from meshsec.adapters.files import credential, sysctl_d
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.kernel import interfaces as kernel
 from meshsec.adapters.kernel.interfaces import Interface
 from meshsec.adapters.systemd import SystemdError
-from meshsec.cli import applied, setup
+from meshsec.cli import applied, rivals, setup
 from meshsec.cli.app import App
 from meshsec.cli.cards import described
 from meshsec.cli.client import Client, DaemonAbsentError
@@ -27,11 +28,7 @@ from meshsec.core.trust.fleets import Fleet
 from meshsec.core.trust.membership import Membership
 
 _TARGET = "meshsec.target"
-_RIVALS = ("strongswan.service", "strongswan-starter.service", "ipsec.service")
-"""Debian's own units of IKE daemons, of which only one can have UDP 500. Its packages enable and start them."""
 _SET_SYSCTLS = "/usr/lib/systemd/systemd-sysctl"
-_SYSCTLS = ("60-meshsec.conf", "60-meshsec-scheduling.conf")
-"""meshsec's files in sysctl.d; those of others are none of its business, and a container may not set them."""
 _ANSWER_SECONDS = 60.0
 """Time for meshsecd's first answer. It asks the kernel for ESP before, which is slow on some machines."""
 _POLL_SECONDS = 0.2
@@ -119,7 +116,7 @@ def _start(app: App, present: Sequence[Interface]) -> bool:
         systemd.run("systemd-sysusers")
         _set_sysctls()
         systemd.run("systemctl", "daemon-reload")
-        _stop_rivals()
+        rivals.stop(Path(app.settings.paths.state))
         systemd.run("systemctl", "enable", "--now", *wanted)
         click.echo(f"{', '.join(wanted)}: enabled and started")
     return is_new
@@ -137,16 +134,9 @@ def _radios(app: App, present: Sequence[Interface]) -> list[str]:
 def _set_sysctls() -> None:
     """Apply the sysctls of the package. A container may not set each of them; `meshsec doctor` says which are wrong."""
     try:
-        systemd.run(_SET_SYSCTLS, *_SYSCTLS)
+        systemd.run(_SET_SYSCTLS, *sysctl_d.OWN)
     except SystemdError as error:
         click.echo(f"warning: {error}", err=True)
-
-
-def _stop_rivals() -> None:
-    for unit in _RIVALS:
-        if systemd.is_enabled(unit) or systemd.is_active(unit):
-            systemd.run("systemctl", "disable", "--now", unit)
-            click.echo(f"{unit}: disabled and stopped, because only one IKE daemon can have UDP 500")
 
 
 def _wait_answer(app: App, method: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import time
 from ipaddress import IPv4Address, IPv6Address
 
 import pytest
@@ -17,6 +18,12 @@ SILENT = 0.3
 
 def allow(groups: str) -> None:
     subprocess.run(["sysctl", "-qw", f"net.ipv4.ping_group_range={groups}"], check=True)
+
+
+def wait_usable(address: IPv6Address) -> None:
+    """Wait until packets to this node's new address stay here: the kernel adds the route a moment later."""
+    while not ip("-6", "route", "get", str(address), check=False).startswith("local"):
+        time.sleep(0.01)
 
 
 async def _answer(target: Address, source: IPv6Address | None, seconds: float) -> Address | None:
@@ -38,6 +45,7 @@ def test_who_answers_is_reported_and_who_does_not_is_not(inside: str) -> None:
     allow("0 0")
     own = IPv6Address("fc00::1")
     ip("address", "add", str(own), "dev", "lo", "nodad")
+    wait_usable(own)
     for target in (IPv4Address("127.0.0.1"), IPv6Address("::1"), own):
         assert answer(target) == target
     assert answer(own, own) == own

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import IPv6Address
 from pathlib import Path
 
@@ -39,7 +39,8 @@ def served(work: Callable[[], Awaitable[None]], *, admit: bool = True, takes: in
             if len(taken) == takes:
                 enough.set()
 
-        server = ExchangeServer(lambda: SERVER, lambda _: admit, take)
+        heard: list[Mapping[bytes, int]] = []
+        server = ExchangeServer(lambda: SERVER, lambda _: admit, lambda _, numbers: heard.append(numbers), take)
         await server.start(HERE)
         try:
             await work()
@@ -47,6 +48,8 @@ def served(work: Callable[[], Awaitable[None]], *, admit: bool = True, takes: in
                 await asyncio.wait_for(enough.wait(), 60)
         finally:
             server.close()
+        assert all(numbers == {KEY: CLIENT[KEY].number} for numbers in heard)
+        assert len(heard) >= len(taken)
 
     asyncio.run(run())
     return taken
@@ -58,7 +61,7 @@ async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
 
 def test_both_ends_receive_the_cards_they_lack() -> None:
     async def work() -> None:
-        assert await exchange.exchange(HERE, HERE, CLIENT) == News((b"newer",), (b"a",))
+        assert await exchange.exchange(HERE, HERE, CLIENT) == ({KEY: SERVER[KEY].number}, News((b"newer",), (b"a",)))
 
     assert served(work, takes=1) == [News((), (b"c",))]
 
@@ -79,7 +82,7 @@ def test_a_malformed_line_ends_the_connection(octets: bytes) -> None:
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
             await reader.readexactly(1)
         writer.close()
-        assert await exchange.exchange(HERE, HERE, CLIENT) == News((b"newer",), (b"a",))
+        assert await exchange.exchange(HERE, HERE, CLIENT) == ({KEY: SERVER[KEY].number}, News((b"newer",), (b"a",)))
 
     assert served(work, takes=1) == [News((), (b"c",))]
 
@@ -117,7 +120,7 @@ def test_a_client_that_reads_nothing_keeps_no_descriptor(monkeypatch: pytest.Mon
         return True
 
     async def run() -> None:
-        server = ExchangeServer(lambda: held, admit, _nothing)
+        server = ExchangeServer(lambda: held, admit, lambda *_: None, _nothing)
         await server.start(HERE)
         with socket.socket(socket.AF_INET6) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)

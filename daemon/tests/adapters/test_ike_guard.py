@@ -68,7 +68,7 @@ class Wire:
     def counted(self, reason: str) -> int:
         return asyncio.run(self.rules.guard_counters())[reason]
 
-    def contested(self) -> frozenset[IPv6Address]:
+    def contested(self) -> dict[IPv6Address, guard.Contest]:
         return asyncio.run(self.rules.contested())
 
     def send(
@@ -260,9 +260,9 @@ def test_two_different_answers_make_an_address_contested_and_one_passes_by_chanc
     for spi_i in range(100):
         wire.sends(on(port, message(INIT, REQUEST, SA, struct.pack("!Q", 7 + spi_i))), port=port)
     assert wire.hears(answer(1), ports=(port, port))
-    assert wire.contested() == frozenset()
+    assert not wire.contested()
     wire.hears(answer(2), ports=(port, port))
-    assert wire.contested() == {PEER}
+    assert wire.contested() == {PEER: guard.Contest.ANSWERED}
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as heard:
         heard.bind(("::", port))
         for spi_i in range(1, 100):
@@ -282,10 +282,10 @@ def test_a_refusal_and_an_sa_for_one_request_make_an_address_contested_and_a_coo
     notify = struct.pack("!BBHBBH", 0, 0, 8, 0, 0, kind)
     wire.sends(on(port, message(INIT, REQUEST, SA)), port=port)
     assert not wire.hears(on(port, message(INIT, ANSWER, NOTIFY) + notify), ports=(port, port))
-    assert wire.contested() == frozenset(), "a refusal alone may be true"
+    assert not wire.contested(), "a refusal alone may be true"
     for _ in range(8):
         assert wire.hears(on(port, message(INIT, ANSWER, SA, spi_r=b"responds")), ports=(port, port)), "no chance in it"
-    assert wire.contested() == ({PEER} if is_forged else frozenset())
+    assert wire.contested() == ({PEER: guard.Contest.REFUSED} if is_forged else {})
 
 
 REFUSED = struct.pack("!BBHBBH", 0, 0, 8, 0, 0, 14)

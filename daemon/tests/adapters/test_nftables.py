@@ -678,7 +678,7 @@ def test_alterations_by_other_programs_are_named(wire: Wire) -> None:
         "delete", "element", "inet", TABLE, "protected6", "{ fc00::b }"
     )
     wire.apply(SPEC)
-    forged = ("add", "element", "inet", guard.TABLE, guard.CONTESTED, "{ fc00::b timeout 60s }")
+    forged = ("add", "element", "inet", guard.TABLE, guard.Contest.ANSWERED, "{ fc00::b timeout 60s }")
     assert altered(*forged) == [], "its entries come and go by themselves"
     of_guard = altered("flush", "chain", "inet", guard.TABLE, "output")
     assert set(of_guard) == {

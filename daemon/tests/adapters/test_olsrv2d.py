@@ -544,7 +544,9 @@ def test_many_networks_are_attached_in_portions(path: Path) -> None:
 
 def test_the_client_asks_what_the_router_refused(path: Path) -> None:
     source = {"interface": "mesh0", "address": "fe80::66", "count": 4}
+    claim = {**source, "originator": "fd00::7"}
     refusal = {"counter": "over_limit", "count": 5, "seconds_ago": 1, "sources": [source], "further_sources": 2}
+    older = {**refusal, "counter": "forged"}
 
     async def scenario() -> None:
         async with Daemon(path, HELLO, SNAPSHOT) as daemon:
@@ -553,8 +555,13 @@ def test_the_client_asks_what_the_router_refused(path: Path) -> None:
             await listener.next()
             asked = asyncio.create_task(listener.client.refusals())
             assert await daemon.heard.get() == {"command": "refusals"}
-            daemon.say({"type": "refusals", "time_us": 1, "refusals": [refusal]})
-            assert await asked == (Refusal("over_limit", 5, (Source("mesh0", "fe80::66", 4),), 2),)
+            daemon.say({"type": "refusals", "time_us": 1, "refusals": [{**refusal, "claims": [claim]}, older]})
+            sources = (Source("mesh0", "fe80::66", 4),)
+            claims = (Source("mesh0", "fe80::66", 4, "fd00::7"),)
+            assert await asked == (
+                Refusal("over_limit", 5, sources, 2, claims),
+                Refusal("forged", 5, sources, 2),
+            )
             asked = asyncio.create_task(listener.client.refusals())
             await daemon.heard.get()
             daemon.hang_up()

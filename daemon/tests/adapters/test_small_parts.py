@@ -35,6 +35,21 @@ def test_the_service_manager_is_notified_of_the_daemons_state(tmp_path: Path, mo
         notifier.close()
 
 
+def test_a_service_manager_that_does_not_read_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of the first message is not ASCII: the service manager reads UTF-8."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        notifier = Notifier()
+        notifier.status("in the mesh 'Zürich 東京'")
+        for _ in range(10_000):  # More than any net.unix.max_dgram_qlen.
+            notifier.alive()
+        assert manager.recv(64).decode() == "STATUS=in the mesh 'Zürich 東京'"
+        assert manager.recv(64) == b"WATCHDOG=1"
+        notifier.close()
+
+
 def test_without_a_service_manager_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     Notifier().ready()

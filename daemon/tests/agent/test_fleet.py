@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Address
 from pathlib import Path
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from meshsec.adapters.files import trust_store
 from meshsec.adapters.files.trust_store import fleets as store
 from meshsec.adapters.sockets import exchange
-from meshsec.agent.sides.fleet import FleetSide, checks, holdings, retry_after
+from meshsec.agent.sides.fleet import OLD_NEWS, FleetSide, checks, holdings, retry_after
 from meshsec.agent.sides.trust import Side as OwnSide
 from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.channel import Channel
@@ -124,6 +124,7 @@ class Side:
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch, gives: News) -> None:
         self.asked: asyncio.Queue[IPv6Address] = asyncio.Queue()
         self.gives = gives
+        self.numbers: Mapping[bytes, int] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.trust = Trust(directory, OWN, lambda _: None, anywhere)
         self.side = FleetSide(IPv6Address("::1"), self.trust, self._spawn)
@@ -135,10 +136,12 @@ class Side:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    async def _exchange(self, _own: IPv6Address, peer: IPv6Address, _mine: Holdings) -> News:
+    async def _exchange(
+        self, _own: IPv6Address, peer: IPv6Address, _mine: Holdings
+    ) -> tuple[Mapping[bytes, int], News]:
         self.asked.put_nowait(peer)
         gives, self.gives = self.gives, News((), ())
-        return gives
+        return self.numbers, gives
 
     async def next(self) -> IPv6Address:
         return await asyncio.wait_for(self.asked.get(), 60)
@@ -150,7 +153,7 @@ def test_an_exchange_that_failed_is_repeated_soon_and_then_more_and_more_rarely(
 
 def channel(card: Card, state: State) -> Channel:
     made = Channel(card.name, 0.0)
-    made.card, made.state = card, state
+    made.card, made.state, made.title = card, state, card.name
     return made
 
 
@@ -218,6 +221,53 @@ def test_a_program_on_the_fleet_port_is_named_and_exchanges_still_begin(
 
             assert made.side.checks() == []
             await running(work(), made.side)
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_gives_old_news_again_and_again_is_not_listened_to(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several peers give one list while it spreads, which is no reason."""
+
+    async def run() -> None:
+        made = Side(directory, monkeypatch, News((), ()))
+        await made.trust.reload()
+        made.side.follow([channel(BOAT, State.PROTECTED), channel(SHIP, State.PROTECTED)])
+        await made.side._take(BOAT.address, News((listed(10),), ()))
+        for _ in range(OLD_NEWS):
+            await made.side._take(BOAT.address, News((listed(5),), ()))
+            assert made.side._admits(BOAT.address)
+        await made.side._take(BOAT.address, News((listed(5),), ()))
+        assert (made.side._admits(BOAT.address), made.side._admits(SHIP.address)) == (False, True)
+
+    asyncio.run(run())
+
+
+def test_which_lists_a_peer_has_is_what_it_said_last_while_it_is_in_reach(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        made = Side(directory, monkeypatch, News((listed(10),), ()))
+        made.numbers = {FLEET.public_key: 9, bytes(32): 0}
+
+        async def work() -> None:
+            await made.trust.reload()
+            made.side.follow([channel(BOAT, State.PROTECTED), channel(SHIP, State.WAITING)])
+            for _ in range(2):
+                await made.next()
+            await asyncio.gather(*made.tasks)
+            fleet = FLEET.public_key.hex()
+            assert made.side.view() == {
+                "schema": "meshsec-fleets-1",
+                "lists": {fleet: 10},
+                "peers": [{"peer": "boat", "lists": {fleet: 9}}],
+            }
+            for state in (State.WAITING, State.PROTECTED):
+                made.side.follow([channel(BOAT, state)])
+            assert made.side.view()["peers"] == [{"peer": "boat", "lists": {}}], "it may have lost it meanwhile"
+
+        await running(work(), made.side)
 
     asyncio.run(run())
 

@@ -136,15 +136,28 @@ def test_nobody_says_that_the_owner_of_a_relay_drops() -> None:
     assert "whoever owns" not in (check.fix or "")
 
 
-def test_what_is_sent_over_no_relay_accuses_nobody() -> None:
+def test_the_link_to_a_neighbour_that_swallows_is_avoided_too() -> None:
+    """Somebody passes the routing messages of two peers on who do not hear each other, and drops the rest."""
+
     async def body() -> None:
         world = World()
         world.reach(X, hops=1)
         world.socket.sent.clear()
-        await world.run(30)
-        assert (world.socket.sent, world.avoided) == ([], [])
+        await world.run(2 + ASKS * GAP)
+        assert [list(one) for one in world.avoided] == [[X]]
 
     run(body)
+
+
+def test_the_first_hop_is_called_a_link_where_it_is_the_peer_itself() -> None:
+    names = {N2: "n2", X: "n2", N3: "n3"}.__getitem__
+    for accusers, called in (((N2,), "link to n2"), ((N2, N3), "relay n2"), ((N3,), "relay n2")):
+        avoidance = Avoidance()
+        avoidance.marks[X] = Mark(0.0, 30.0, set(accusers), left=True)
+        known = relays_view.Relays(0.0, {}, avoidance, names)
+        assert relays_view.problems(known)[0].startswith(f"the {called} is avoided")
+        assert relays_view.decided(Decision(What.LEFT, X, accusers), names).startswith(f"{called}: ")
+        assert any(one.startswith(f"The {called} is") for one in relays_view.sentences(known, accusers[0]))
 
 
 def test_what_the_overlay_carries_has_no_way_of_the_router() -> None:

@@ -13,6 +13,7 @@ import pytest
 from meshsec.adapters import scheduler
 from meshsec.adapters.scheduler import pressure, threads
 from meshsec.adapters.scheduler.pressure import Runs
+from meshsec.agent.sides.classes import Classes
 from meshsec.agent.sides.contention import poller
 from meshsec.agent.sides.scheduling import CharonSide, Scheduling
 from meshsec.core.channels.channel import Channel
@@ -173,6 +174,30 @@ def test_without_a_governor_the_thread_that_polls_stands_behind_too_and_all_get_
         run(scenario, tmp_path / "journal", profile=profile)
         assert classes(process.pid) == {ORDINARY}
         asked.write(b"\n")
+
+
+def test_who_signs_for_the_router_has_its_class_whoever_that_is_now(charon: int, tmp_path: Path) -> None:
+    signers = iter([charon, 0, os.getpid(), charon])
+    profile = Profile("test", "For tests.", {"olsrv2d": Placement(NICE)})
+    found = Classes(profile, tmp_path / "journal")
+    found.follow("olsrv2-signer", lambda: next(signers))
+    try:
+        for _ in range(2):
+            found.rescan()
+            assert classes(charon) == {NICE}
+        found.rescan()
+        assert (classes(charon), classes(os.getpid())) == ({ORDINARY}, {NICE}), "another process signs now"
+    finally:
+        found.restore()
+    assert classes(os.getpid()) == {ORDINARY}
+
+
+def test_who_signs_is_left_alone_where_the_router_is(charon: int, tmp_path: Path) -> None:
+    found = Classes(Profile("test", "For tests.", {"charon": Placement(NICE)}), tmp_path / "journal")
+    found.follow("olsrv2-signer", lambda: charon)
+    found.rescan()
+    assert classes(charon) == {ORDINARY}
+    assert not (tmp_path / "journal").exists()
 
 
 def test_a_negotiation_that_stalls_under_load_gets_a_real_time_class(charon: int, tmp_path: Path) -> None:

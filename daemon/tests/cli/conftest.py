@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cli import documented
 from meshsec.cli import main
 
 CONFIG = """\
@@ -38,6 +39,7 @@ def command_line(config: Path) -> Meshsec:
         result = CliRunner().invoke(main, ["--config", str(config), *arguments], input=input)
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
+        documented.check(arguments, result.stdout)
         return result
 
     return run

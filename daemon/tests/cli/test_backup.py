@@ -9,54 +9,43 @@ from pathlib import Path
 
 import pyrage.passphrase as age_elsewhere
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
+from cli.saved_node import PASSPHRASE, SAE, Meshsec, elsewhere, emptied, resealed, restored, saved, state
 from meshsec import files
 from meshsec.adapters import systemd
-from meshsec.adapters.files import credential
-from meshsec.cli import backup as command
+from meshsec.adapters.files import replaced_units
 from meshsec.cli import main
+from meshsec.cli import restoring as command
 from meshsec.core.formats import age
 
-Meshsec = Callable[..., Result]
-PASSPHRASE = "six random words are a passphrase\n"  # noqa: S105
-SAE = b"password of the mesh\n"
+__all__ = ["elsewhere", "saved"]
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root reads and writes a node's key")
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the machine's own files be in ``tmp_path``, and scrypt be cheap."""
-    monkeypatch.setattr(age, "WORK", 10)
-    monkeypatch.setattr(credential, "STORE", tmp_path / "credstore")
-    monkeypatch.setattr(command, "OVERLAY", tmp_path / "overlayd/overlayd.toml")
-
-
-@pytest.fixture
-def saved(meshsec: Meshsec, boat: Meshsec, tmp_path: Path) -> Path:
-    """Give the backup of a node that trusts ``boat`` and has a password."""
-    credential.store(credential.SAE_PASSWORD, SAE.strip())
-    card = next(line.split()[-1] for line in boat("key", "show").output.splitlines() if line.startswith("card"))
-    assert meshsec("peer", "add", "boat", card).exit_code == 0
-    done = meshsec("backup", str(tmp_path / "node.age"), "--passphrase-stdin", input=PASSPHRASE)
-    assert done.exit_code == 0, done.output
-    return tmp_path / "node.age"
-
-
-def state(tmp_path: Path) -> dict[str, tuple[bytes, int]]:
-    """Return content and mode of each file of the node."""
-    places = (tmp_path / "a", tmp_path / "credstore", tmp_path / "overlayd")
-    paths = sorted(path for place in places for path in place.rglob("[!.]*") if path.is_file())
-    return {str(path): (path.read_bytes(), path.stat().st_mode & 0o7777) for path in paths}
+def test_what_is_about_the_machine_is_neither_kept_nor_replaced(saved: Path, meshsec: Meshsec, tmp_path: Path) -> None:
+    record = replaced_units.path(tmp_path / "a/state")
+    beside = record.with_name("lives")
+    for path in (record, beside):
+        path.write_text("of another machine")
+    assert meshsec("restore", str(saved), "--replace", "--passphrase-stdin", input=PASSPHRASE).exit_code == 0
+    assert record.exists()
+    assert not beside.exists(), "what is the node's is replaced"
+    assert meshsec("backup", str(tmp_path / "two.age"), "--passphrase-stdin", input=PASSPHRASE).exit_code == 0
+    record.unlink()
+    assert (
+        meshsec("restore", str(tmp_path / "two.age"), "--replace", "--passphrase-stdin", input=PASSPHRASE).exit_code
+        == 0
+    )
+    assert not record.exists()
 
 
 def test_a_lost_node_comes_back_whole(saved: Path, meshsec: Meshsec, tmp_path: Path) -> None:
     before, card = state(tmp_path), meshsec("key", "show").output
-    shutil.rmtree(tmp_path / "a")
+    emptied(tmp_path)
     shutil.rmtree(tmp_path / "credstore")
-    (tmp_path / "a").mkdir()
-    done = meshsec("restore", str(saved), "--passphrase-stdin", input=PASSPHRASE)
+    done = restored(meshsec, saved, "--directory", str(tmp_path / "a"))
     assert done.exit_code == 0, done.output
     assert "this machine is rescue-1" in done.output
     assert state(tmp_path) == before
@@ -82,7 +71,8 @@ def test_restore_over_a_node_needs_a_word_and_leaves_what_was_saved(
 ) -> None:
     wanted = state(tmp_path)
     (tmp_path / "a/peers/late.card").write_bytes((tmp_path / "a/peers/boat.card").read_bytes())
-    (tmp_path / "a/meshsec.toml").write_text("broken")
+    with (tmp_path / "a/meshsec.toml").open("a") as file:
+        file.write("[nonsense]\n")
     (tmp_path / "a/letter.txt").write_text("somebody's")
     changed = state(tmp_path)
     refused = meshsec("restore", str(saved), "--passphrase-stdin", input=PASSPHRASE)
@@ -96,11 +86,6 @@ def test_restore_over_a_node_needs_a_word_and_leaves_what_was_saved(
     assert (tmp_path / "a/letter.txt").read_text() == "somebody's", "what is beside the configuration stays"
     (tmp_path / "a/letter.txt").unlink()
     assert state(tmp_path) == wanted
-
-
-def emptied(tmp_path: Path) -> None:
-    shutil.rmtree(tmp_path / "a")
-    (tmp_path / "a").mkdir()
 
 
 @pytest.mark.parametrize(
@@ -126,28 +111,12 @@ def test_a_bad_file_changes_nothing(  # noqa: PLR0917  # fixtures and parameters
     assert state(tmp_path) == before
 
 
-def resealed(saved: Path, change: Callable[[dict[str, bytes]], None]) -> None:
-    """Write the backup again after a change of its members."""
-    packed = io.BytesIO(age.decrypt(saved.read_bytes(), PASSPHRASE.strip()))
-    with tarfile.open(fileobj=packed) as archive:
-        members = {one.name: read.read() for one in archive if (read := archive.extractfile(one))}
-    change(members)
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:xz") as archive:
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    saved.write_bytes(age.encrypt(made.getvalue(), PASSPHRASE.strip(), os.urandom(age.RANDOM_LENGTH)))
-
-
 def test_a_file_elsewhere_is_not_written(saved: Path, meshsec: Meshsec, tmp_path: Path) -> None:
     emptied(tmp_path)
-    for name in ("etc/cron.d/meshsec-test", str(tmp_path / "a/../b").lstrip("/")):
-        resealed(saved, lambda members, name=name: members.update({name: b"x"}))  # type: ignore[misc]
-        refused = meshsec("restore", str(saved), "--passphrase-stdin", input=PASSPHRASE)
-        assert "which is no file of its node" in refused.output
-        assert not any((tmp_path / "a").iterdir())
+    resealed(saved, lambda members: members.update({"etc/cron.d/meshsec-test": b"x"}))
+    refused = restored(meshsec, saved, "--directory", str(tmp_path / "a"))
+    assert "which is no file of its node; allowed: files of " in refused.output
+    assert not any((tmp_path / "a").iterdir())
     assert not Path("/etc/cron.d/meshsec-test").exists()
 
 
@@ -211,5 +180,12 @@ def test_a_backup_is_never_overwritten(saved: Path, meshsec: Meshsec) -> None:
     before = saved.read_bytes()
     refused = meshsec("backup", str(saved), "--passphrase-stdin", input=PASSPHRASE)
     assert refused.exit_code == 1
-    assert str(saved) in refused.output
+    assert f"{saved}: exists, and a backup replaces no file; choose another name" in refused.output
     assert saved.read_bytes() == before
+
+
+def test_a_backup_that_cannot_be_written_names_file_and_command(meshsec: Meshsec, tmp_path: Path) -> None:
+    file = tmp_path / "not mounted/node.age"
+    refused = meshsec("backup", str(file), "--passphrase-stdin", input=PASSPHRASE)
+    assert refused.exit_code == 1
+    assert f"{file}: No such file or directory; nothing was changed; `meshsec backup`" in refused.output

@@ -26,9 +26,11 @@ from meshsec.adapters.sockets.bench_talk import Talk, TalkError
 from meshsec.cli.bench import command as group
 from meshsec.cli.bench import crypto as module
 from meshsec.cli.bench import flows
-from meshsec.cli.bench.kept import Place, again
+from meshsec.cli.bench.figures import explain, spread
+from meshsec.cli.bench.kept import Place, again, finish
 from meshsec.cli.bench.serve import Service
 from meshsec.cli.bench.steps import Step, finished, measure
+from meshsec.core.bench import svg
 from meshsec.core.bench.openssl import CIPHERS
 from meshsec.core.bench.pictures import pictures
 from meshsec.core.bench.record import Record, Taken
@@ -341,6 +343,62 @@ def test_numbers_go_across_and_names_become_bars() -> None:
     assert "bytes" in texts[0]
     assert "a, signatures" in texts[1]
     assert any("<b>, 2 cores" in one for one in texts[0])
+    assert "1/s, median and the least to the greatest" in texts[1]
+    assert [one.get("stroke") for one in bars.iter() if one.tag.endswith("}line")] == [svg._INTERVAL] * 3
+
+
+def test_each_median_of_several_samples_is_drawn_with_its_interval() -> None:
+    record = Record("x", {})
+    for size, samples in ((50, range(10, 20)), (1500, range(1000, 1020)), (3000, [2000, 3000]), (5000, [1])):
+        record.take(Taken({"algorithm": "a", "bytes": size}, "Mbit/s", [float(one) for one in samples]))
+    tree = ET.fromstring(pictures(record)[".svg"])  # noqa: S314
+    texts = ["".join(one.itertext()).strip() for one in tree.iter() if one.tag.endswith("}text")]
+    assert "Mbit/s, median and 95 % interval, or the least to the greatest of under 6 samples" in texts
+    assert "x, n = 1 to 20" in texts
+    assert "3,000" in texts, "the axis has room for the end of an interval"
+    strokes = [one for one in tree.iter() if one.tag.endswith("}line") and one.get("stroke") == svg.COLOURS[0]]
+    upright = [one for one in strokes if one.get("x1") == one.get("x2")]
+    heights = [float(one.get("y1", "")) - float(one.get("y2", "")) for one in upright]
+    per_unit = heights[2] / 1000
+    assert heights == pytest.approx([7 * per_unit, 9 * per_unit, 1000 * per_unit], abs=0.11)
+
+
+def test_a_run_names_each_file_that_it_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = Record("x", {})
+    for unit in ("ms", "% lost", "1/s"):
+        record.take(Taken({"hop": 1}, unit, [1.0]))
+    finish(record, Place(tmp_path, "x-1"))
+    assert capsys.readouterr().err == f"written: {tmp_path}/x-1.json (every sample), .csv, .svg, -2.svg, -3.svg\n"
+    ends = (".json", ".csv", ".svg", "-2.svg", "-3.svg")
+    assert {path.name for path in tmp_path.iterdir()} == {f"x-1{end}" for end in ends}
+
+
+def test_a_table_has_the_interval_of_a_median_and_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    few, many, one = (Taken({}, "ms", [float(value) for value in range(count)]) for count in (3, 20, 1))
+    assert spread(few, "{:.1f}".format, " ms") == "1.0 ms (0.0 to 2.0)"
+    assert (spread(many), spread(one)) == ("9.5 (5 to 14)", "0")
+    explain([one])
+    assert not capsys.readouterr().out
+    explain([many, one])
+    assert capsys.readouterr().out == "in parentheses: 95 % interval\n"
+
+
+@pytest.mark.usefixtures("short")
+def test_the_table_of_ciphers_has_the_number_of_samples_and_each_interval(
+    meshsec: Meshsec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = iter([1000, 2000, 1000, 2000, 1100, 2000, 1100, 2000, 900, 2000, 900, 2000])
+    monkeypatch.setattr(module, "_speed", lambda *_: f"+F:22:AES-256-CCM:{next(rates) * 1e6 / 8}\n")
+    result = meshsec("bench", "crypto", "--into", str(tmp_path / "kept"))
+    assert result.exit_code == 0, result.output
+    _, *lines = result.stdout.splitlines()
+    assert [line.split() for line in lines] == [
+        ["AES-256-CCM", "encryption", "3", "1000", "1000"],
+        ["-10", "+10", "-10", "+10"],
+        ["AES-256-CCM", "decryption", "3", "2000", "2000"],
+        ["+0", "+0", "+0", "+0"],
+        ["below", "each", "median,", "in", "per", "cent", "from", "it:", "the", "least", "to", "the", "greatest"],
+    ]
 
 
 def _text(path: Path) -> str:

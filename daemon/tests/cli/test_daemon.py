@@ -408,6 +408,8 @@ def test_doctor_without_meshsecd_notices_a_public_key_of_another_node(
 class Busy(Daemon):
     """A server that refuses requests while its channel to n2 waits, as it does now and then."""
 
+    first: int = 0
+    """Number of polls before those, in which the channel is protected."""
     waits: int = 0
     """Number of polls in which the channel will wait."""
     set_ups: int = 0
@@ -417,7 +419,9 @@ class Busy(Daemon):
     """Number of polls after a set-up in which the lines of charon's log have not come yet."""
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        if method == "status" and self.waits:
+        if method == "status" and self.first:
+            self.first -= 1
+        elif method == "status" and self.waits:
             self.waits -= 1
             found = await super().answer(method, params)
             peers = [one | {"state": "waiting", "reason": "a turn"} for one in found["peers"] if one["name"] == "n2"]
@@ -445,12 +449,32 @@ def test_a_bench_waits_for_a_channel_that_waits_and_keeps_what_it_measured(
         return meshsec("bench", "sa-setup", "n2", *options, "--count", str(count))
 
     with running(path, daemon := Busy()):
-        daemon.waits = 2
+        daemon.first, daemon.waits = 1, 2
         whole = bench(2)
         assert (whole.exit_code, json.loads(whole.stdout)["cells"][-1]["n"]) == (0, 2), whole.output
         partly = bench(5)
         assert (partly.exit_code, json.loads(partly.stdout)["cells"][-1]["n"]) == (1, 1)
-        assert "no new SA with n2 in time: it is waiting (a turn); the figures are those of 1 of 5" in partly.stderr
+        said = "no new SA with n2 in time: it is waiting (a turn): `meshsec explain n2` says why; the figures are those"
+        assert f"{said} of 1 of 5" in partly.stderr
+
+
+@pytest.mark.parametrize(
+    ("peer", "waits", "said"),
+    [
+        ("nobody", 0, "'nobody' is the name of no peer: `meshsec peer list` shows them"),
+        ("n1", 0, "n1 is this node itself; name a peer: `meshsec peer list` shows them"),
+        ("n2", 10**9, "n2 is waiting, not protected: `meshsec explain n2` says why"),
+    ],
+)
+def test_a_bench_of_set_ups_that_cannot_begin_is_refused_before_anything_is_asked(
+    meshsec: Meshsec, path: Path, peer: str, waits: int, said: str
+) -> None:
+    kept = path.parent / "kept"
+    with running(path, daemon := Busy()):
+        daemon.waits = waits
+        refused = meshsec("bench", "sa-setup", peer, "--into", str(kept))
+    assert (refused.exit_code, refused.stderr) == (1, f"Error: {said}\n")
+    assert (daemon.set_ups, kept.exists()) == (0, False)
 
 
 def test_a_bench_goes_on_when_the_channel_waits_for_a_moment_between_two_looks(

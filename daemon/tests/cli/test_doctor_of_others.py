@@ -23,7 +23,7 @@ Meshsec = Callable[..., Result]
 def neighbours(meshsec: Meshsec, tmp_path: Path) -> Iterator[dict[str, str]]:
     """Give the check of neighbours that meshsecd answers with."""
     (tmp_path / "a/run").mkdir()
-    check = {"name": "neighbours", "level": "warn", "found": "", "mend": ""}
+    check = {"name": "neighbours", "level": "warn", "found": "none", "mend": ""}
     started, stop = threading.Event(), threading.Event()
 
     async def answer(method: str, _params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -77,8 +77,7 @@ def test_a_signer_that_is_away_is_named_where_signatures_are_looked_at(
     meshsec: Meshsec, neighbours: dict[str, str], tmp_path: Path
 ) -> None:
     config = tmp_path / "a/meshsec.toml"
-    plain = config.read_text()
-    signed = plain.replace("[routing]", f"[routing]\nsocket = '{tmp_path}/changes.sock'\nsignatures = 'prefer'")
+    signed = config.read_text().replace("[routing]", f"[routing]\nsocket = '{tmp_path}/changes.sock'")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         config.write_text(signed)
         assert found(meshsec, "routing signatures") == [], "olsrv2d does not answer: another check says so"
@@ -91,7 +90,7 @@ def test_a_signer_that_is_away_is_named_where_signatures_are_looked_at(
         assert (check["level"], "olsrv2-signer is away" in check["found"]) == ("fail", True)
         assert found(meshsec, "routing signatures") == [], "an older olsrv2d"
         thread.join(60)
-        config.write_text(plain)
+        config.write_text(signed.replace("[routing]", "[routing]\nsignatures = 'off'"))
         assert found(meshsec, "routing signatures") == [], "nobody asks"
 
 

@@ -43,6 +43,8 @@ def test_the_configuration_of_olsrv2d_is_exported(meshsec: Meshsec, own: dict[st
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
     assert exported == {
         "originators": [own["locator"], "10.77.0.1"],
+        "signatures": "prefer",
+        "signer": "/run/olsrv2-signer/sign.sock",
         "tc": {},
         "management": {"socket": "/run/olsrv2d/changes.sock"},
         "interface": [{"name": "mesh0", "hello_interval": 0.5}],
@@ -148,21 +150,38 @@ metric = "hop"
     )
 
 
-@pytest.mark.parametrize("signatures", ["prefer", "require"])
+@pytest.mark.parametrize(
+    ("given", "asked"), [("", "prefer"), ('signatures = "prefer"', "prefer"), ('signatures = "require"', "require")]
+)
 def test_a_router_that_looks_at_signatures_has_its_own_signed(
-    meshsec: Meshsec, tmp_path: Path, signatures: str
+    meshsec: Meshsec, tmp_path: Path, given: str, asked: str
 ) -> None:
-    exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
-    assert {"signatures", "signer"}.isdisjoint(exported), "nothing is asked for"
     config = tmp_path / "a/meshsec.toml"
-    config.write_text(config.read_text().replace("[routing]", f'[routing]\nsignatures = "{signatures}"'))
+    config.write_text(config.read_text().replace("[routing]", f"[routing]\n{given}"))
     exported = tomllib.loads(meshsec("export", "olsrv2d").stdout)
-    assert (exported["signatures"], exported["signer"]) == (signatures, "/run/olsrv2-signer/sign.sock")
+    assert (exported["signatures"], exported["signer"]) == (asked, "/run/olsrv2-signer/sign.sock")
 
 
-def test_olsrd2_cannot_be_asked_for_signatures(meshsec: Meshsec, tmp_path: Path) -> None:
+def test_a_router_that_is_to_sign_nothing_has_no_signer(meshsec: Meshsec, tmp_path: Path) -> None:
     config = tmp_path / "a/meshsec.toml"
-    config.write_text(config.read_text().replace("[routing]", '[routing]\ndaemon = "olsrd2"\nsignatures = "require"'))
+    config.write_text(config.read_text().replace("[routing]", '[routing]\nsignatures = "off"'))
+    assert {"signatures", "signer"}.isdisjoint(tomllib.loads(meshsec("export", "olsrv2d").stdout))
+
+
+@pytest.mark.parametrize("given", ["", 'signatures = "off"'])
+def test_olsrd2_is_asked_for_no_signatures(meshsec: Meshsec, tmp_path: Path, given: str) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    plain = config.read_text().replace("hello_interval = 0.5", "")
+    config.write_text(plain.replace("[routing]", f'[routing]\ndaemon = "olsrd2"\n{given}'))
+    exported = meshsec("export", "olsrd2")
+    assert exported.exit_code == 0, exported.output
+    assert "sign" not in exported.output
+
+
+@pytest.mark.parametrize("asked", ["prefer", "require"])
+def test_olsrd2_cannot_be_asked_for_signatures(meshsec: Meshsec, tmp_path: Path, asked: str) -> None:
+    config = tmp_path / "a/meshsec.toml"
+    config.write_text(config.read_text().replace("[routing]", f'[routing]\ndaemon = "olsrd2"\nsignatures = "{asked}"'))
     refused = meshsec("export", "olsrd2")
     assert refused.exit_code != 0
     assert "routing.signatures" in refused.output
@@ -316,7 +335,7 @@ def test_the_exported_drop_ins_have_one_text_for_each_unit(meshsec: Meshsec, tmp
     with (tmp_path / "a/meshsec.toml").open("a") as config:
         config.write(FIFO)
     exported = meshsec("export", "systemd").stdout
-    assert exported.count("# /etc/systemd/system/") == 6
+    assert exported.count("# /etc/systemd/system/") == 7
     charon = exported.partition("meshsec-ike.service.d/50-meshsec-scheduling.conf\n")[2].partition("# /etc")[0]
     assert "CPUSchedulingPolicy=rr\nCPUSchedulingPriority=20\n" in charon
 
@@ -343,7 +362,10 @@ def test_drop_ins_that_keep_units_from_starting_on_this_kernel_come_with_a_warni
     done = meshsec("export", "systemd", "--into", str(tmp_path))
     warned = kernel_has_it and profile == "fifo"
     assert done.exit_code == 0
-    assert ("meshsec-ike.service, meshsec-pluto.service, olsrv2d.service will not start" in done.stderr) is warned
+    assert (
+        "meshsec-ike.service, meshsec-pluto.service, olsrv2d.service, olsrv2-signer.service will not start"
+        in done.stderr
+    ) is warned
     assert ("rt_group_sched=0" in done.stderr) is warned
     assert (tmp_path / "meshsec-ike.service.d/50-meshsec-scheduling.conf").exists()
 

@@ -81,6 +81,5 @@ def setting(unit: str, name: str) -> set[str]:
 def test_the_rules_are_loaded_before_the_network_and_every_daemon_starts_after_it(unit: str) -> None:
     assert "network-pre.target" in setting("meshsec-firewall.service", "Before")
     assert {"network-pre.target", "meshsec-firewall.service"} & setting(f"{unit}.service", "After")
-    assert setting(f"{unit}.service", "Type") == {
-        "exec" if unit in {"meshsec-dnsmasq", "meshsec-hostapd"} else "notify"
-    }
+    other = {"meshsec-dnsmasq": "exec", "meshsec-hostapd": "exec", "meshsec-keys": "oneshot"}
+    assert setting(f"{unit}.service", "Type") == {other.get(unit, "notify")}

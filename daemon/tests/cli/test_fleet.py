@@ -188,6 +188,38 @@ def test_a_fleet_is_looked_for_by_its_words_until_it_is_found_or_no_more(
     assert meshsec("fleet", "leave", words).exit_code == 1, "it is joined already"
 
 
+def test_a_node_that_asks_for_its_first_fleet_keeps_another_one(meshsec: Meshsec, office: str, tmp_path: Path) -> None:
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    other = _fleet(meshsec("fleet", "init", "other", "--directory", str(tmp_path / "other")))
+    words = [line for line in meshsec("fleet", "show", "--directory", office).stdout.splitlines() if "words" in line]
+    said = words[0].removeprefix("words").strip()
+    for text in (said, fleet, said, fleet):
+        assert meshsec("fleet", "join", "--first", text).exit_code == 0, "one fleet, by either text"
+    refused = meshsec("fleet", "join", "--first", other)
+    assert refused.exit_code == 1
+    assert "this node has the fleet rescue already; `meshsec fleet leave rescue` ends that" in refused.stderr
+    assert _status(meshsec)["name"] == "rescue"
+
+    assert meshsec("fleet", "leave", "rescue").exit_code == 0
+    assert meshsec("fleet", "join", "--first", said).exit_code == 0
+    refused = meshsec("fleet", "join", "--first", other)
+    assert f"this node looks for another fleet; `meshsec fleet leave '{said}'` ends that" in refused.stderr
+    assert meshsec("fleet", "leave", said).exit_code == 0
+    assert meshsec("fleet", "join", "--first", other).exit_code == 0
+
+
+def test_a_fleets_operator_gets_the_files_that_a_new_node_reads(meshsec: Meshsec, office: str, tmp_path: Path) -> None:
+    fleet = _fleet(meshsec("fleet", "init", "rescue", "--directory", office))
+    written = meshsec("fleet", "join-file", str(tmp_path), "--directory", office)
+    assert written.exit_code == 0
+    assert (tmp_path / "meshsec.join").read_text(encoding="ascii") == f"{fleet}\n"
+    assert (tmp_path / "meshsec.join.png").read_bytes().startswith(b"\x89PNG"), "test_image_join.py reads it"
+    assert meshsec("fleet", "join-file", str(tmp_path / "absent"), "--directory", office).exit_code == 2
+    absent = meshsec("fleet", "join-file", str(tmp_path), "--directory", str(tmp_path / "none"))
+    assert absent.exit_code == 1
+    assert "meshsec fleet init" in absent.stderr
+
+
 def test_a_passphrase_keeps_the_key_closed(meshsec: Meshsec, card: str, office: str) -> None:
     created = meshsec("fleet", "init", "rescue", "--passphrase", "--directory", office, input="17-sesame\n17-sesame\n")
     assert created.exit_code == 0

@@ -54,6 +54,15 @@ def test_every_command_that_a_guide_names_is_there(guide: Path) -> None:
     assert [(line, fault) for line in commands(guide.read_text(encoding="utf-8")) if (fault := wrong(line))] == []
 
 
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
+def test_a_list_that_is_printed_is_also_taken(guide: Path) -> None:
+    """`fleet revoke` puts nothing into force without --stolen: a node, or Ansible on one, takes what it prints."""
+    for block in blocks(guide.read_text(encoding="utf-8")):
+        revoking = re.findall(r"meshsec fleet revoke .*", block)
+        is_taken = "meshsec fleet take" in block or "playbooks/trust.yml" in block
+        assert is_taken or all("--stolen" in line for line in revoking), block
+
+
 def test_a_command_that_is_not_there_is_noticed() -> None:
     assert [*commands("```\nridge# meshsec gateway up\n```\n")] == ["meshsec gateway up"]
     assert wrong("meshsec gateway up eth1") == "gateway has no command up"

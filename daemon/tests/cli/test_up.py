@@ -4,6 +4,7 @@ A booted machine shows the whole (tests/fleet/test_up.py).
 """
 
 import asyncio
+import json
 import os
 import stat
 import sys
@@ -41,6 +42,14 @@ SYSTEMCTL = """\
 echo "systemctl $*" >>$CALLS
 case $1 in
 show)
+    if [ ${2#--property=Id,} != $2 ]; then
+        shift 2
+        for unit in "$@"; do
+            grep -qx "$unit" $STATE && known='active enabled' || known='inactive disabled'
+            printf 'Id=%s\\nLoadState=loaded\\nActiveState=%s\\nUnitFileState=%s\\n\\n' $unit $known
+        done
+        exit
+    fi
     if [ $2 = --property=LoadState ]; then grep -qx "masked $4" $STATE && echo masked || echo loaded; exit; fi
     case $2 in *UnitFileState) known=enabled ;; *) known=active ;; esac
     if grep -qx "$4" $STATE; then echo $known; else echo inactive; fi ;;
@@ -228,6 +237,8 @@ def test_options_make_a_node_that_runs(up: Up, config: Path, calls: Path, meshse
         "systemctl disable --now strongswan.service",
         "systemctl enable --now meshsec.target",
     ]
+    record = json.loads((config.parent / "state/.replaced-units.json").read_text())
+    assert record == {"strongswan.service": {"enabled": True, "active": True}}, "`meshsec uninstall` enables it again"
     assert "alpha runs. Its card:" in done.stdout
     assert "\u2588" in done.stdout, "the QR code"
     assert "meshsec1" in done.stdout
@@ -263,7 +274,10 @@ def test_a_run_that_was_interrupted_is_completed(up: Up, config: Path, calls: Pa
 
 ACCESS = '[access]\nnetworks = ["10.130.0.0/16"]\n'
 ACCESS_RADIO = 'radio = { interface = "wlan2", ssid = "valley", frequency = 5180, country = "DE" }\n'
-_UNITS = "meshsecd.service meshsec-page.service meshsec-clients.service meshsec-dnsmasq.service meshsec-dns-sd.service"
+_UNITS = (
+    "meshsecd.service meshsec-page.service meshsec-clients.service meshsec-dnsmasq.service meshsec-dns-sd.service "
+    "meshsec-zeroize.service"
+)
 RESTARTS = [
     "systemctl stop meshsec-hostapd.service",
     f"systemctl restart {_UNITS}",

@@ -43,6 +43,11 @@ def test_figures_are_in_order_and_within_the_samples(samples: list[float]) -> No
     assert figures["max"] == most
 
 
+def test_the_document_has_the_interval_of_each_median() -> None:
+    document = Taken({"what": "x"}, "ms", [*range(20)]).document()
+    assert (document["n"], document["median"], document["interval"]) == (20, 9.5, [5, 14])
+
+
 def test_a_run_that_ended_early_goes_on_where_it_was() -> None:
     old = record()
     new = continued(old.document("meshsec bench crypto"), record())

@@ -75,6 +75,9 @@ def test_the_guards_drops_are_reported_and_peers_with_forged_answers_are_named()
     contested = first(contested=["boat"], guarded={"forged": 9})
     assert contested.level is Level.WARN
     assert "boat" in contested.found
+    denied = first(denied=["ship"])
+    assert denied.level is Level.WARN
+    assert "refused and accepted in the name of ship" in denied.found
 
 
 def test_a_peer_to_which_nothing_passes_is_named() -> None:

@@ -54,7 +54,7 @@ def test_meshsecd_does_not_begin_in_the_real_time_class_that_it_takes_later() ->
 
 def test_every_unit_has_a_file_so_that_nothing_of_another_profile_stays() -> None:
     texts = drop_ins(STOCK)
-    assert len(texts) == len(SERVICES) + 1, "the IKE daemon is one of two"
+    assert len(texts) == len(SERVICES) + 2, "the IKE daemon is one of two, and the router has a signer"
     assert all(settings(text) == {} for text in texts.values())
     assert all("profile stock" in text for text in texts.values())
 

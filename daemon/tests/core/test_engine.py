@@ -50,6 +50,7 @@ LOWER, HIGHER = 1, 5
 """A peer that initiates to this node, and one to which this node initiates."""
 NO_ANSWER = Cause("AUTHENTICATION_FAILED: words decide nothing", FailureKind.NO_ANSWER)
 FORGED = Cause("timeout: words decide nothing", FailureKind.FORGED)
+DENIED = Cause("NO_PROPOSAL_CHOSEN: words decide nothing", FailureKind.DENIED)
 CALM = structs.replace(DEFAULT, initiator_jitter=0.0, backoff_jitter=0.0)
 """A policy without jitter, so that tests can name times."""
 
@@ -307,6 +308,23 @@ def test_a_failed_attempt_is_tried_again_with_growing_delays_up_to_the_maximum()
     assert delays == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
+def test_an_attempt_after_failed_ones_may_take_twice_as_long() -> None:
+    made = driver(HIGHER)
+    action = initiate(made)
+    assert action.timeout == CALM.initiate_timeout
+    for _ in range(3):
+        made.tell(ActionDone(action, NO_ANSWER))
+        (again,) = made.advance(CALM.backoff_max)
+        assert isinstance(again, Initiate)
+        assert again.timeout == 2 * CALM.initiate_timeout
+        action = again
+    made.tell(SasObserved("n5", (ike_sa("n5", established_at=made.now),)), ActionDone(action))
+    made.advance(CALM.backoff_max)
+    (first, *_) = made.tell(SasObserved("n5", ()))
+    assert isinstance(first, Initiate)
+    assert first.timeout == CALM.initiate_timeout, "what failed before counts no more"
+
+
 def test_an_sa_whose_remote_address_was_rewritten_is_closed_and_negotiated_again() -> None:
     made = driver(HIGHER)
     action = initiate(made)
@@ -346,11 +364,12 @@ def test_a_peer_is_known_by_its_end_point() -> None:
     assert made.engine.known.peer_at("fd00::99") == ""
 
 
-def test_attempts_that_fail_by_forged_answers_are_repeated_without_growing_delays() -> None:
+@pytest.mark.parametrize("cause", [FORGED, DENIED], ids=["forged", "denied"])
+def test_attempts_that_fail_by_answers_of_others_are_repeated_without_growing_delays(cause: Cause) -> None:
     made = driver(HIGHER)
     action: Action = initiate(made)
     for _ in range(8):
-        made.tell(ActionDone(action, FORGED))
+        made.tell(ActionDone(action, cause))
         assert made.state(HIGHER) == "failed"
         (action,) = made.advance(0.5)
     channel = made.engine.known.channel("n5")
@@ -364,11 +383,12 @@ def test_attempts_that_fail_by_forged_answers_are_repeated_without_growing_delay
     assert attempts(made.advance(0.01)) == ["n5"]
 
 
-def test_an_sa_of_the_peers_is_not_doubted_because_somebody_forged_answers_to_our_attempt() -> None:
+@pytest.mark.parametrize("cause", [FORGED, DENIED], ids=["forged", "denied"])
+def test_an_sa_of_the_peers_is_not_doubted_because_somebody_forged_answers_to_our_attempt(cause: Cause) -> None:
     made = driver(HIGHER)
     action = initiate(made)
     made.tell(SasObserved("n5", (ike_sa("n5", initiator=False),)))
-    assert made.tell(ActionDone(action, FORGED)) == []
+    assert made.tell(ActionDone(action, cause)) == []
     assert made.state(HIGHER) == "protected"
 
 
@@ -791,6 +811,41 @@ def test_a_removed_peer_loses_its_sas_at_once_and_is_forgotten() -> None:
     assert made.tell(RouteSet(route(HIGHER))) == []
 
 
+def test_a_removed_peer_without_an_sa_is_barred_until_its_configuration_is_gone() -> None:
+    """It may be negotiating one, which the IKE daemon shows after the command has answered."""
+    made = driver(HIGHER)
+    bar, unload = made.tell(PeerRemoved("n5"))
+    assert isinstance(bar, ApplyRules)
+    assert bar.rules.barred == {card(HIGHER).address, card(HIGHER).ipv4}
+    assert unload == UnloadConnection("n5")
+    assert made.succeed(bar) == []
+    (terminate,) = made.tell(SasObserved("n5", (ike_sa("n5", "7"),)))
+    assert made.tell(SasObserved("n5", ()), ActionDone(terminate)) == []
+    assert made.engine.known.rules.wanted().barred == bar.rules.barred
+    (lift,) = made.tell(ActionDone(unload))
+    assert isinstance(lift, ApplyRules)
+    assert lift.rules.barred == frozenset()
+
+
+@pytest.mark.parametrize("cause", [None, Cause("busy")])
+def test_a_peer_that_is_removed_while_it_is_being_configured_is_not_left_in_the_ike_daemon(cause: Cause | None) -> None:
+    made = driver()
+    (rules,) = made.tell(PeerSet(peer(HIGHER)))
+    (load,) = made.succeed(rules)
+    assert isinstance(load, LoadConnection)
+    (bar,) = made.tell(PeerRemoved("n5"))
+    assert isinstance(bar, ApplyRules)
+    actions = made.tell(ActionDone(bar), ActionDone(load, cause))
+    if cause is None:
+        assert actions == [UnloadConnection("n5")]
+        assert made.engine.known.rules.wanted().barred == {card(HIGHER).address, card(HIGHER).ipv4}
+        actions = made.succeed(*actions)
+    (lift,) = actions
+    assert isinstance(lift, ApplyRules)
+    assert lift.rules.barred == frozenset()
+    assert list(made.engine.known.by_name) == []
+
+
 def test_a_removed_peer_that_comes_again_under_another_name_is_not_barred() -> None:
     made = driver(HIGHER)
     protect(made, HIGHER, "7")
@@ -808,8 +863,7 @@ def test_no_address_is_barred_after_the_ike_daemon_and_its_sas_are_gone() -> Non
 def test_the_policy_decides_whether_the_drop_rule_of_a_removed_peer_stays() -> None:
     for removed_peers, stands in ((RemovedPeers.DROP, True), (RemovedPeers.OPEN, False)):
         made = driver(LOWER, HIGHER, removed_peers=removed_peers)
-        rules = [action for action in made.tell(PeerRemoved("n5")) if isinstance(action, ApplyRules)]
-        assert bool(rules) is not stands
+        made.succeed(*made.tell(PeerRemoved("n5")))
         wanted = made.engine.known.rules.wanted()
         assert (card(HIGHER).address in wanted.protected) is stands
         assert (card(HIGHER).locator in wanted.locators) is stands

@@ -80,6 +80,17 @@ def test_hidden_nodes_are_met_with_rts() -> None:
     assert "less for its time on the air" in str(course.state)
 
 
+def test_before_and_during_a_trial_the_reason_is_what_is_suspected() -> None:
+    course, found = Course(), []
+    while not course.state.tried:
+        found.append(course.go(Radio(hidden), 1).state)
+    assert found[0].trial is None
+    assert found[-2].trial is not None
+    suspected = "frames are repeated as if nodes were hidden, and a trial follows"
+    assert {state.reason for state in found[:-1]} == {suspected}
+    assert "off delivers" in found[-1].reason
+
+
 def test_where_all_hear_all_nothing_is_ever_tried() -> None:
     course = Course().go(Radio(clear), 3600)
     assert course.share(RTS_OFF) == 1

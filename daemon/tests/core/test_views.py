@@ -364,6 +364,7 @@ def test_explain_of_a_stranger_says_so() -> None:
 
 MEANINGS = {
     FailureKind.FORGED: (Fault.PATH, "answers in the name of fd00::5"),
+    FailureKind.DENIED: (Fault.PATH, "fd00::5 refused this node and accepted it"),
     FailureKind.NOT_TRUSTED: (Fault.PEER, "does not trust this node's key"),
     FailureKind.OTHER_KEY: (Fault.PEER, "has another key than on the card"),
     FailureKind.OTHER_METHOD: (Fault.PEER, "has changed its IKE daemon, and this node has its old card"),

@@ -6,11 +6,14 @@ import shutil
 import signal
 from functools import partial
 
+import pytest
+
 from tests.lab.basics.shell import run
 from tests.lab.lab import Lab
 from tests.lab.net.topology import line, names
 from tests.lab.net.traffic import wait_arrivals
 from tests.lab.node.node import Node
+from tests.lab.node.options import Options
 from tests.scenarios.expectations import flow, spis
 
 
@@ -103,9 +106,12 @@ def test_a_card_with_an_ipv4_address_that_a_peer_has_is_refused(mesh: Lab) -> No
     assert not (a.peers / "twin.card").exists()
 
 
-def test_a_node_whose_address_is_announced_by_another_one_too_says_so() -> None:
-    """The disk of a was cloned: d has its key and so its address."""
-    with Lab("clone", line(names(4))) as lab:
+@pytest.mark.parametrize(("signatures", "told"), [("off", "ad"), ("prefer", "a")])
+def test_a_node_whose_address_is_announced_by_another_one_too_says_so(signatures: str, told: str) -> None:
+    """The disk of a was cloned: d has its key and so its address. d started later, so its counters are higher, and
+    nobody passes on the signed TCs of a.
+    """
+    with Lab("clone", line(names(4)), Options(signatures=signatures)) as lab:
         a, d = lab["a"], lab["d"]
         lab.set_up()
         shutil.copytree(a.var, d.var, dirs_exist_ok=True)
@@ -115,7 +121,7 @@ def test_a_node_whose_address_is_announced_by_another_one_too_says_so() -> None:
         a.wait_route(lab["c"])
         assert not _doctor_says(a, "this node's key")
         lab.start(nodes=[d])
-        for clone in (a, d):
+        for clone in (lab[name] for name in told):
             clone.wait_for("doctor names the clash", partial(_doctor_says, clone, "this node's key"), 60)
             assert any("a copy of this node's key" in one for one in clone.control.ask("status")["problems"])
 

@@ -28,10 +28,16 @@ def test_sa_setup_negotiates_again_and_reports_the_times(mesh: Lab, tmp_path: Pa
     assert initiator.wait_protected(other).spis != before
 
 
-def test_sa_setup_is_refused_without_an_sa(mesh: Lab) -> None:
-    refused = mesh["a"].meshsec("bench", "sa-setup", "nobody", "--yes", "--into", "/nowhere", check=False)
+def test_sa_setup_is_refused_at_once_for_nobody_and_for_a_peer_that_is_not_protected(mesh: Lab) -> None:
+    a = mesh["a"]
+    refused = a.meshsec("bench", "sa-setup", "nobody", "--yes", "--into", "/nowhere", check=False)
+    said = "Error: 'nobody' is the name of no peer: `meshsec peer list` shows them\n"
+    assert (refused.returncode, refused.stderr) == (1, said)
+    mesh.link("b", "c").down()
+    a.wait_for("no route to c", lambda: a.control.peer("c")["hops"] is None, 60)
+    refused = a.meshsec("bench", "sa-setup", "c", "--yes", "--into", "/nowhere", check=False)
     assert refused.returncode == 1
-    assert "nobody is not a peer" in refused.stderr
+    assert "not protected: `meshsec explain c` says why" in refused.stderr
 
 
 def test_path_says_at_which_hop_packets_are_lost(mesh: Lab, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.lab.basics.patience import patient
 from tests.lab.lab import Lab
 from tests.lab.net import traffic
 from tests.lab.net.topology import line, names
-from tests.lab.net.traffic import Flow, wait_arrivals
+from tests.lab.net.traffic import Flow, FlowResult, wait_arrivals
 from tests.lab.node.node import Node
 from tests.lab.node.options import Options, PolicyValue
 from tests.scenarios.expectations import assert_nothing_clear, captured, flow
@@ -28,7 +28,9 @@ AT_THREAT: dict[str, PolicyValue] = {
 STRICT: dict[str, PolicyValue] = {**AT_THREAT, "level_floor": "strong"}
 GRACE = 30.0
 PAUSE = 1.0
-"""Seconds without user data that a rise may cost."""
+"""Longest time in seconds between two datagrams that follow each other, while the level rises."""
+LOST = 0.04
+"""Seconds of user data that a rise may cost: charon names the new SPI in the kernel's policy before its SA is there."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,11 @@ def level(node: Node, peer: Node) -> tuple[str, str | None]:
     """Return the level that is asked for, and the one that is in force."""
     shown = node.control.peer(peer.name)["level"]
     return shown["chosen"], shown["in_force"]
+
+
+def assert_hardly_interrupted(result: FlowResult) -> None:
+    assert result.lost * result.interval <= patient(LOST), result
+    assert result.longest_gap < patient(PAUSE), result
 
 
 def pairs(lab: Lab) -> Iterator[tuple[Node, Node]]:
@@ -86,8 +93,7 @@ def test_the_threat_raises_the_level_while_user_data_flows(told: list[str]) -> N
             wait_arrivals(by_ipv4, 50)
             results = running.end(), by_ipv4.end()
         for result in results:
-            assert result.lost <= 2, result
-            assert result.longest_gap < patient(PAUSE), result
+            assert_hardly_interrupted(result)
         assert_nothing_clear(captures)
         assert a.wait_protected(b).unique_id not in before
         explained = a.meshsec("explain", "b").stdout
@@ -201,8 +207,7 @@ def test_a_second_secret_given_in_time_keeps_user_data_flowing() -> None:
             a.wait_for("b at the level strong", lambda: level(a, b) == ("strong", "strong"), 60)
             wait_arrivals(running, 50)
             result = running.end()
-        assert result.lost <= 2, result
-        assert result.longest_gap < patient(PAUSE), result
+        assert_hardly_interrupted(result)
 
 
 SUITES = [
@@ -213,7 +218,7 @@ SUITES = [
 WHILE_IN_TIME: list[dict[str, str | int]] = [{"level": "top", "while_in_time": True}]
 IN_TIME: dict[str, PolicyValue] = {
     "suites": SUITES,
-    "deadline_ms": 300,
+    "deadline_ms": round(patient(300)),
     "levels": [{"name": "top", "suite": "p384"}, {"name": "base", "suite": "x25519"}, {"name": "low"}],
     "level_floor": "base",
     "level_rules": WHILE_IN_TIME,
@@ -234,7 +239,7 @@ def test_a_peer_that_is_slow_on_purpose_lowers_nothing_below_the_floor() -> None
         node.wait_state(slow, "protected")
         seen, said = set(), []
         for _ in range(6):
-            renew(node, slow, seconds=0.8)
+            renew(node, slow, patient(0.8))
             seen.add((level(node, slow)[0], node.control.peer(slow.name)["ike_algorithms"][1]))
             said.append(node.meshsec("explain", slow.name).stdout)
         assert {chosen for chosen, _ in seen} == {"top", "base"}, seen

@@ -54,8 +54,8 @@ def _blames_trust(entry: dict[str, Any]) -> bool:
 
 @pytest.fixture
 def impostors() -> Iterator[Lab]:
-    """Start a lab in which m announces c's address and c itself does not run. a and b trust c; b is the relay."""
-    with Lab("impostor", star(["b", "a", "c", "m"]), Options(ipv4=True)) as lab:
+    """Start a lab in which m announces c's address, unsigned, and c does not run. a and b trust c; b is the relay."""
+    with Lab("impostor", star(["b", "a", "c", "m"]), Options(ipv4=True, signatures="off")) as lab:
         a, b, c, m = (lab[name] for name in "abcm")
         lab.set_up().trust("a", "c")
         _dress_up(m, c)

@@ -60,9 +60,11 @@ def classes(daemon: Daemon) -> set[SchedulingClass | None]:
 
 
 def wait_raised(node: Node) -> None:
-    """Wait until charon's threads and the router have the profile's classes; charon's poller has the next lower one."""
+    """Wait until charon's threads, the router and its signer have the profile's classes; charon's poller has the next
+    lower one."""
     node.wait_for("charon's classes", lambda: classes(node.daemons.charon) == {CHARON, POLLER}, 60)
     node.wait_for("the router's class", lambda: classes(node.daemons.router) == {ROUTER}, 60)
+    node.wait_for("its signer's class", lambda: classes(node.daemons.signer) == {ROUTER}, 60)
 
 
 def journal(node: Node) -> Path:
@@ -80,7 +82,8 @@ def test_without_a_profile_nothing_is_touched(a: Node, pair: Lab) -> None:
     """The negative case: the same daemons with the profile that changes nothing."""
     b = pair["b"]
     b.wait_protected(a, 60)
-    assert [classes(daemon) for daemon in b.daemons.all()] == [{ORDINARY}] * 3
+    daemons = b.daemons.all()
+    assert [classes(daemon) for daemon in daemons] == [{ORDINARY}] * len(daemons)
     assert not journal(b).exists()
 
 
@@ -92,10 +95,20 @@ def test_a_daemon_that_comes_back_has_its_class_again(a: Node, pair: Lab) -> Non
     wait_raised(a)
 
 
+def test_a_signer_that_comes_back_has_its_class_again(a: Node, pair: Lab) -> None:
+    wait_raised(a)
+    a.daemons.signer.kill()
+    pair.start("signer", nodes=[a])
+    assert classes(a.daemons.signer) == {ORDINARY}, "it starts as whoever starts it has it"
+    wait_raised(a)
+
+
 def test_an_orderly_end_gives_back_what_was_there(a: Node, pair: Lab) -> None:
+    wait_raised(a)
     a.daemons.agent.stop()
     try:
-        assert (classes(a.daemons.charon), classes(a.daemons.router)) == ({ORDINARY}, {ORDINARY})
+        given = [a.daemons.charon, a.daemons.router, a.daemons.signer]
+        assert [classes(daemon) for daemon in given] == [{ORDINARY}] * 3
         assert not journal(a).exists()
     finally:
         pair.start("meshsecd", nodes=[a])

@@ -53,7 +53,7 @@ def test_with_the_papers_suite_and_beside_each_load_set_ups_are_timed() -> None:
         assert fetched.delivered
         assert (fetched.delivered.mbit_per_second or 0) > 8 * 4, "more than the viewers would take"
         assert rig.initiator.control.peer(rig.responder.name)["ike_algorithms"] != ["3DES_CBC", "MODP_1536"]
-        live = rig.take(Circumstances("stock", Load("relay", 19, "keeping")), 1)
+        live = rig.take(Circumstances("stock", Load("relay", 0, "keeping")), 1)
         assert (len(live.timed), bool(live.delivered and live.delivered.arrived)) == (1, True)
 
 

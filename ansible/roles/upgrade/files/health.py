@@ -18,6 +18,8 @@ UNITS = (
     "meshsec-names",
     "meshsec-dns-sd",
     "meshsec-page",
+    "meshsec-zeroize",
+    "meshsec-keys",
 )
 
 

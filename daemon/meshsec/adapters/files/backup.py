@@ -1,8 +1,7 @@
-"""The files that make a node: a tar archive of them, and putting them back.
+"""The files that make a node, and a tar archive of them. ``restoring`` puts them back.
 
-An archive names each file by its absolute path. Its first member says which places belong to the node. Files are put
-back as a whole: all are written beside their places first, so that a full disk changes nothing, and the node's key is
-moved last, because there is no node without it.
+An archive names each file by its path from the root. Its first member lists the places of the node that was saved. An
+archive may be somebody's forgery, so that list is only compared with the places that its configuration names.
 """
 
 import io
@@ -10,13 +9,14 @@ import lzma
 import os
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from meshsec import files
+from meshsec.adapters.files import secret_file
 
 MANIFEST = "meshsec-backup.json"
 SCHEMA = "meshsec-backup-1"
@@ -24,8 +24,9 @@ SCHEMA = "meshsec-backup-1"
 LIMIT = 32 * 1024 * 1024
 """Octets of an archive. A node's files take some 100 KiB, and with 10 000 cards 3 MiB."""
 _MOST_FILES = 50_000
-_MODES = 0o777
-_STAGED = ".restoring"
+_MODES = 0o755
+"""Rights that a file gets back. Nobody but its owner, who is root, may write it."""
+_LEFT_OUT = (".log", *secret_file.SURPLUS)
 
 
 class BackupError(Exception):
@@ -48,14 +49,13 @@ class Places:
 
     def hold(self, path: Path) -> bool:
         """Return whether a file belongs to the node."""
-        return ".." not in path.parts and (path in self.files or any(one in path.parents for one in self.directories))
+        return path in self.files or any(one in path.parents for one in self.directories)
 
     def present(self) -> Iterator[Path]:
         """Return the node's files that are there, each once. Raises OSError."""
         found = {path for directory in self.directories for path in directory.rglob("*") if _is_file(path)}
         found |= {path for path in self.files if _is_file(path)}
-        # Hidden ones are locks, and what is being written.
-        yield from sorted(path for path in found if not path.name.startswith(".") and path.suffix != ".log")
+        yield from sorted(path for path in found if not is_left_out(path))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,6 +70,8 @@ def pack(places: Places) -> bytes:
     """Return the archive of a node's files. Raises BackupError."""
     try:
         kept = {path: _read(path) for path in places.present()}
+    except files.FileError as error:
+        raise BackupError(str(error)) from error
     except OSError as error:
         raise BackupError(f"{error.filename}: {error.strerror}") from error
     packed = io.BytesIO()
@@ -85,73 +87,74 @@ def pack(places: Places) -> bytes:
 
 
 def unpack(packed: bytes) -> tuple[Places, Mapping[Path, Kept]]:
-    """Return the places of an archive's node, and its files by their paths. Raises BackupError."""
+    """Return the places that an archive claims, and its files by their paths. Raises BackupError.
+
+    Whether the files are in places of a node is checked by ``check``.
+    """
     kept: dict[Path, Kept] = {}
     left = LIMIT
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:xz") as archive:
             for member in archive:
                 left -= member.size
+                path = _path(member)
                 file = archive.extractfile(member) if left >= 0 and len(kept) <= _MOST_FILES else None
-                if file is None:
-                    raise BackupError(f"holds {member.name!r}, which is no file of a node, or too many files")
-                kept[Path("/", member.name)] = Kept(file.read(), member.mode & _MODES)
+                if file is None or path in kept:
+                    raise BackupError(
+                        f"holds {member.name!r} twice, more than {_MOST_FILES} files, or more than {LIMIT} octets"
+                    )
+                kept[path] = Kept(file.read(), member.mode & _MODES)
         manifest = kept.pop(Path("/", MANIFEST), Kept(b"", 0))
         places = msgspec.json.decode(manifest.content, type=Places, dec_hook=lambda kind, text: kind(text))
     except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, msgspec.MsgspecError) as error:
         raise BackupError(f"holds no backup of a node ({error})") from error
     if places.schema != SCHEMA:
         raise BackupError(f"has the schema {places.schema!r}; this meshsec knows {SCHEMA!r}")
-    if strange := [path for path in kept if not places.hold(path)]:
-        raise BackupError(f"holds {strange[0]}, which is no file of its node")
     return places, kept
 
 
-def put_back(kept: Mapping[Path, Kept], places: Places) -> list[Path]:
-    """Write the files, and remove the others of its own directories. Return what was removed. Raises BackupError.
+def check(claimed: Places, kept: Mapping[Path, Kept], places: Places) -> None:
+    """Refuse an archive that has more than what ``pack`` takes from the node with these places. Raises BackupError."""
+    if claimed.key != places.key:
+        raise BackupError(f"{MANIFEST} says that the key is {claimed.key}; its configuration says {places.key}")
+    for field in ("directories", "files", "own"):
+        allowed = getattr(places, field)
+        for path in getattr(claimed, field):
+            if path not in allowed:
+                named = ", ".join(map(str, allowed))
+                raise BackupError(f"{MANIFEST} has {path} in {field!r}; its configuration and meshsec allow: {named}")
+    for path in kept:
+        if not places.hold(path):
+            where = ", ".join(map(str, (*places.directories, *places.files)))
+            raise BackupError(f"holds {path}, which is no file of its node; allowed: files of {where}")
+        if is_left_out(path):
+            raise BackupError(f"holds {path}; `meshsec backup` takes no hidden file, log, or sealed key")
 
-    Until all files are written beside their places nothing is changed.
+
+def is_left_out(path: Path) -> bool:
+    """Return whether no backup has a file of this name.
+
+    Hidden ones are locks, what is being written, and what is about this machine. Sealed keys are of this machine, too.
     """
-    last = sorted(kept, key=lambda path: path == places.key)
-    staged = {path: path.with_name(f".{path.name}{_STAGED}") for path in last}
-    try:
-        surplus = [path for path in places.present() if path not in kept and set(path.parents) & {*places.own}]
-        for path, beside in staged.items():
-            _make_parents(path, places)
-            files.write(beside, kept[path].content, kept[path].mode)
-    except (files.FileError, OSError) as error:
-        _forget(staged.values())
-        raise BackupError(f"{error}") from error
-    try:
-        for path, beside in staged.items():
-            files.rename(beside, path)
-        for path in surplus:
-            files.remove(path)
-    except files.FileError as error:
-        raise BackupError(f"{error}; run the command again: it was not completed") from error
-    return surplus
+    return path.name.startswith(".") or path.suffix in _LEFT_OUT
 
 
-def _make_parents(path: Path, places: Places) -> None:
-    """Make the directories above a file; where a secret may be, for its owner alone."""
-    if path.parent.exists():
-        return
-    if path in places.files:
-        path.parent.mkdir(mode=0o700, parents=True)
-    else:
-        files.make_directory(path.parent)
-
-
-def _forget(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
+def _path(member: tarfile.TarInfo) -> Path:
+    """Return where a member belongs. Raises BackupError if it is no file, or its name is no plain path."""
+    if not member.isreg():
+        raise BackupError(f"holds {member.name!r}, which is a link, a directory or a device; allowed: regular files")
+    if any(part in {"", ".", ".."} or "\0" in part for part in member.name.split("/")):
+        raise BackupError(f"holds {member.name!r}; allowed: paths from the root without a leading /, '.' and '..'")
+    return Path("/", member.name)
 
 
 def _is_file(path: Path) -> bool:
+    if secret_file.is_sealed(path):
+        return True
     return stat.S_ISREG(path.lstat().st_mode) if path.is_symlink() or path.exists() else False
 
 
 def _read(path: Path) -> Kept:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(secret_file.place(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         return Kept(file.read(LIMIT + 1), stat.S_IMODE(os.fstat(file.fileno()).st_mode))

@@ -51,14 +51,17 @@ class ConfigError(Exception):
         super().__init__("\n".join(self.lines))
 
 
-def load(path: Path) -> Settings:
-    """Return the settings in ``path``. Raises ConfigError."""
+def load(path: Path, place: Path | None = None) -> Settings:
+    """Return the settings in ``path``. Raises ConfigError.
+
+    A copy of a configuration that belongs to the directory ``place`` has its profiles beside it.
+    """
     text = _read(path)
     base = path.absolute().parent
     try:
         return decode(
             _parsed(path, text),
-            str(base),
+            str(place or base),
             lambda name: _profile(name, base),
             lambda name: _schedule(name, base),
             pacing=os.environ.get(LAB_PACING) == IN_LAB,

@@ -24,14 +24,16 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from meshsec import files
+from meshsec.adapters.files import secret_file
 from meshsec.core.trust import identity
 from meshsec.core.values.model import OWN_NEXT
 
-_MODE = 0o600
 _PUBLIC_MODE = 0o644
 _PUBLIC_SUFFIX = ".pub"
 _NEXT_SUFFIX = ".next.key"
 _ROTATION_SUFFIX = ".rotation"
+_MARK = ".restore-interrupted"
+"""It is hidden, so that no backup has it."""
 MARK = OWN_NEXT
 """Suffix of a peer's name in the channel of this node's second key, which replaces or has replaced the first."""
 _LIMIT = 4096
@@ -44,6 +46,14 @@ class KeyStoreError(Exception):
 
 class NoKeyError(KeyStoreError):
     """The node has no key yet."""
+
+
+class SealedKeyError(KeyStoreError):
+    """The node's key is sealed, and the TPM has not opened it."""
+
+
+class HalfRestoredError(KeyStoreError):
+    """``meshsec restore`` was interrupted, so the key and the node's other files may belong to two nodes."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -91,6 +101,22 @@ def next_path(path: Path) -> Path:
     return path.with_suffix(_NEXT_SUFFIX)
 
 
+def mark_path(path: Path) -> Path:
+    """Return the file that is beside the key in ``path`` while ``meshsec restore`` replaces the node's files."""
+    return path.with_name(_MARK)
+
+
+def check(path: Path, content: bytes, mode: int, public: bytes | None) -> None:
+    """Refuse content that would be no key in ``path``, or another one than ``public``, the file beside it.
+
+    Raises KeyStoreError.
+    """
+    _check_mode(path, mode)
+    key = _decoded(path, content)
+    if public is not None and _public(path.with_suffix(_PUBLIC_SUFFIX), public) != key.public_key:
+        raise KeyStoreError(f"{path}: belongs to another public key than {path.with_suffix(_PUBLIC_SUFFIX)}")
+
+
 def rotation(path: Path) -> Rotation | None:
     """Return the latest change of the key in ``path``; None if it is the node's first key. Raises KeyStoreError."""
     record = path.with_suffix(_ROTATION_SUFFIX)
@@ -118,7 +144,7 @@ def create_next(path: Path) -> NodeKey:
     """Make the key that is to replace the one in ``path``, or keep the one that exists. Raises KeyStoreError."""
     following, present = next_path(path), load(path).public_key
     try:
-        if files.exists(following):
+        if secret_file.exists(following):
             return load(following)
         before, key = rotation(path), _made()
         mark = "" if before and before.mark_of(present) else MARK
@@ -137,10 +163,10 @@ def end(path: Path) -> None:
     """
     public, following = path.with_suffix(_PUBLIC_SUFFIX), next_path(path)
     try:
-        if files.exists(following):
+        if secret_file.exists(following):
             load(following)
             _remove(public)
-            files.rename(following, path)
+            secret_file.move(following, path)
         elif files.exists(public):
             raise KeyStoreError(f"{following}: there is no next key; `meshsec key next` makes one")
         _remove(following.with_suffix(_PUBLIC_SUFFIX))
@@ -153,7 +179,8 @@ def cancel(path: Path) -> None:
     """Destroy the next key. Raises KeyStoreError."""
     try:
         _remove(next_path(path).with_suffix(_PUBLIC_SUFFIX))
-        _remove(next_path(path))
+        if secret_file.exists(next_path(path)):
+            secret_file.remove(next_path(path))
     except files.FileError as error:
         raise KeyStoreError(str(error)) from error
 
@@ -167,11 +194,22 @@ def _made() -> NodeKey:
     return NodeKey(Ed25519PrivateKey.from_private_bytes(identity.generate(lambda: os.urandom(identity.KEY_LENGTH))))
 
 
+def _check_whole(path: Path) -> None:
+    """Refuse the key of a node that is half replaced by another. Raises HalfRestoredError."""
+    if os.path.lexists(mark := mark_path(path)):
+        raise HalfRestoredError(
+            f"{mark}: `meshsec restore` was interrupted, so that key, name and trust may be of two nodes; "
+            "`meshsec restore FILE` completes it. Without the backup: `meshsec zeroize`, then `meshsec up` makes a new "
+            "key"
+        )
+
+
 def _save(path: Path, key: NodeKey) -> None:
+    _check_whole(path)
     try:
-        if files.exists(path):
+        if secret_file.exists(path):
             raise KeyStoreError(f"{path}: there is a key already; it is never overwritten")
-        files.write(path, key.pkcs8_pem(), _MODE, replace=False)
+        secret_file.write(path, key.pkcs8_pem(), replace=False)
         files.write(path.with_suffix(_PUBLIC_SUFFIX), key.public_pem(), _PUBLIC_MODE)
     except files.FileError as error:
         raise KeyStoreError(str(error)) from error
@@ -180,11 +218,14 @@ def _save(path: Path, key: NodeKey) -> None:
 def load(path: Path) -> NodeKey:
     """Read the node's key.
 
-    Raises NoKeyError. Raises KeyStoreError if others can read the file, if it is not a node key, or if the public key
-    beside it differs.
+    Raises NoKeyError, SealedKeyError and HalfRestoredError. Raises KeyStoreError if others can read the file, if it is
+    not a node key, or if the public key beside it differs.
     """
+    _check_whole(path)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(secret_file.place(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except files.FileError as error:
+        raise SealedKeyError(str(error)) from error
     except FileNotFoundError as error:
         raise NoKeyError(f"{path}: there is no key; `meshsec init` makes one") from error
     except OSError as error:
@@ -229,9 +270,14 @@ def _beside(path: Path) -> bytes | None:
     try:
         if not files.exists(public):
             return None
-        key = load_pem_public_key(files.read(public, _LIMIT).encode())
+        return _public(public, files.read(public, _LIMIT).encode())
     except files.FileError as error:
         raise KeyStoreError(str(error)) from error
+
+
+def _public(public: Path, content: bytes) -> bytes:
+    try:
+        key = load_pem_public_key(content)
     except ValueError as error:
         raise KeyStoreError(f"{public}: is no public key in PEM") from error
     if not isinstance(key, Ed25519PublicKey):
@@ -244,8 +290,11 @@ def _check_owner(path: Path, status: os.stat_result) -> None:
         raise KeyStoreError(f"{path}: is no regular file")
     if status.st_uid not in (0, os.geteuid()):
         raise KeyStoreError(f"{path}: belongs to user {status.st_uid}; allowed: root (chown root {path})")
-    if status.st_mode & 0o077:
-        mode = stat.S_IMODE(status.st_mode)
+    _check_mode(path, stat.S_IMODE(status.st_mode))
+
+
+def _check_mode(path: Path, mode: int) -> None:
+    if mode & 0o077:
         raise KeyStoreError(f"{path}: has mode {mode:04o}, so others may use it; allowed: 0600 (chmod 600 {path})")
 
 

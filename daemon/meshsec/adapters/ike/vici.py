@@ -71,17 +71,25 @@ class Vici:
 
     async def facts(self) -> DaemonFacts:
         """Return charon's version, identity and load, by a real round trip through its worker threads."""
+        made = self._made()
         version, _, pid = await self._commands.run("version", {})
         stats, _, _ = await self._commands.run("stats", {})
         sas = subsection(stats, "ikesas")
         return DaemonFacts(
-            identity=DaemonIdentity(pid=pid, since=text(subsection(stats, "uptime"), "since")),
+            identity=DaemonIdentity(pid, made),
             version=text(version, "version"),
             plugins=texts(stats, "plugins"),
             ike_sas=number(sas, "total"),
             half_open=number(sas, "half-open"),
             queued=sum(number(subsection(stats, "queues"), level) for level in _PRIORITIES),
         )
+
+    def _made(self) -> str:
+        """Return when charon made its socket, which it does at its start. What it says itself follows the clock."""
+        try:
+            return str(self._path.stat().st_mtime_ns)
+        except OSError as error:
+            raise IkeError(f"{self._path}: {error.strerror}") from error
 
     async def algorithms(self) -> Algorithms | None:
         """Return what charon's plugins can do in IKE; None before strongSwan 5.1, which cannot report it."""

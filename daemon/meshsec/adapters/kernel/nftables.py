@@ -15,6 +15,7 @@ from meshsec.core.channels import nft_rules
 from meshsec.core.channels.nft_rules import TABLE
 from meshsec.core.channels.nft_text import HOOKS
 from meshsec.core.ike import guard
+from meshsec.core.ike.guard import Contest
 from meshsec.core.values.bench import CLEAR_PORT
 from meshsec.core.values.model import Address, EspBackend, RulesSpec, UnknownNodes
 
@@ -143,11 +144,12 @@ class Nftables:
         entries = await entries_of(guard.TABLE)
         return {one["counter"]["name"]: int(one["counter"]["packets"]) for one in entries if "counter" in one}
 
-    async def contested(self) -> frozenset[IPv6Address]:
-        """Return the peers' addresses for which somebody forges answers to IKE_SA_INIT."""
-        return await self._guard_set(guard.CONTESTED) | await self._guard_set(guard.DENIED)
+    async def contested(self) -> dict[IPv6Address, Contest]:
+        """Return the peers' addresses in whose name more than one end answers IKE_SA_INIT, and what."""
+        refused = dict.fromkeys(await self._guard_set(Contest.REFUSED), Contest.REFUSED)
+        return refused | dict.fromkeys(await self._guard_set(Contest.ANSWERED), Contest.ANSWERED)
 
-    async def _guard_set(self, name: str) -> frozenset[IPv6Address]:
+    async def _guard_set(self, name: Contest) -> frozenset[IPv6Address]:
         listed = await run("nft", "-j", "list", "set", "inet", guard.TABLE, name)
         try:
             return guard.addresses(json.loads(listed)["nftables"])

@@ -117,6 +117,7 @@ class _Source(msgspec.Struct):
     interface: str
     address: str
     count: int
+    originator: str = ""
 
 
 class _Refusal(msgspec.Struct):
@@ -124,6 +125,7 @@ class _Refusal(msgspec.Struct):
     count: int
     sources: list[_Source] = []
     further_sources: int = 0
+    claims: list[_Source] = []
 
 
 class _Refusals(msgspec.Struct, tag="refusals"):
@@ -361,8 +363,9 @@ def _answer(asked: deque[asyncio.Future[T]], answer: T) -> None:
 
 
 def _to_refusal(raw: _Refusal) -> Refusal:
-    sources = tuple(Source(one.interface, one.address, one.count) for one in raw.sources)
-    return Refusal(raw.counter, raw.count, sources, raw.further_sources)
+    lists = (raw.sources, raw.claims)
+    sources, claims = (tuple(Source(*msgspec.structs.astuple(one)) for one in some) for some in lists)
+    return Refusal(raw.counter, raw.count, sources, raw.further_sources, claims)
 
 
 def _route_event(route: _Route, change: _Change) -> RouterEvent:

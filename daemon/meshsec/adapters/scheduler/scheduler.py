@@ -18,6 +18,7 @@ from meshsec.core.scheduling.profiles import (
     KERNEL_THREADS,
     NO_SUCH_THREAD,
     SERVICES,
+    SIGNER,
     Applied,
     Limits,
     Placement,
@@ -25,6 +26,7 @@ from meshsec.core.scheduling.profiles import (
     within,
 )
 
+_PLACED = (*SERVICES, SIGNER)
 _PASSES = 5
 """How often threads are listed again because new ones appeared; the next rescan finds the rest."""
 
@@ -85,8 +87,8 @@ class Scheduler:
 
     def place(self, service: str, pid: int, placement: Placement) -> Applied:
         """Do the same as ``apply``, with a weight and with processors."""
-        if service not in SERVICES:
-            raise ValueError(f"service {service!r} is not allowed; allowed: {', '.join(SERVICES)}")
+        if service not in _PLACED:
+            raise ValueError(f"service {service!r} is not allowed; allowed: {', '.join(_PLACED)}")
         if pid <= 1:
             raise ValueError(f"process {pid} is not allowed; allowed: a service's, above 1")
         main = threads.thread(pid)

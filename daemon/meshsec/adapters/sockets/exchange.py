@@ -6,7 +6,7 @@ connect.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import IPv6Address
 
 from meshsec.core.trust import fleet_exchange as lines
@@ -20,14 +20,19 @@ CLIENTS_MAX = 8
 Admit = Callable[[IPv6Address], bool]
 Take = Callable[[IPv6Address, News], Awaitable[None]]
 """Receives what a peer sent, with its address."""
+Numbers = Mapping[bytes, int]
+"""The numbers of the lists that a peer has, by the fleets' public keys."""
 
 
 class ExchangeServer:
     """Answer the peers. A client is closed if it is not admitted, one too many, or the second from one address."""
 
-    def __init__(self, holdings: Callable[[], Holdings], admit: Admit, take: Take) -> None:
+    def __init__(
+        self, holdings: Callable[[], Holdings], admit: Admit, hear: Callable[[IPv6Address, Numbers], None], take: Take
+    ) -> None:
         self._holdings = holdings
         self._admit = admit
+        self._hear = hear
         self._take = take
         self._clients: set[IPv6Address] = set()
         self._server: asyncio.Server | None = None
@@ -49,7 +54,7 @@ class ExchangeServer:
         self._clients.add(client)
         try:
             async with asyncio.timeout(TIMEOUT):
-                news = await self._answer(reader, writer)
+                news = await self._answer(client, reader, writer)
                 await _close(writer)
             await self._take(client, news)
         except (OSError, TimeoutError, ExchangeError, asyncio.CancelledError):
@@ -58,17 +63,20 @@ class ExchangeServer:
             writer.transport.abort()
             self._clients.discard(client)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> News:
+    async def _answer(self, client: IPv6Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> News:
         mine = self._holdings()
         hello = lines.decode(await _line(reader), Hello)
+        self._hear(client, lines.numbers(hello))
         await _send(writer, lines.summary(mine, hello))
         offer = lines.decode(await _line(reader), Offer)
         await _send(writer, lines.answer(mine, hello, offer))
         return offer.news()
 
 
-async def exchange(own: IPv6Address, peer: IPv6Address, mine: Holdings) -> News:
-    """Exchange with a peer and return what it sent. Raises OSError, TimeoutError and ExchangeError."""
+async def exchange(own: IPv6Address, peer: IPv6Address, mine: Holdings) -> tuple[Numbers, News]:
+    """Exchange with a peer, and return which lists it had and what it sent. Raises OSError, TimeoutError and
+    ExchangeError.
+    """
     async with asyncio.timeout(TIMEOUT):
         reader, writer = await asyncio.open_connection(str(peer), PORT, local_addr=(str(own), 0), limit=LINE_MAX)
         try:
@@ -79,7 +87,7 @@ async def exchange(own: IPv6Address, peer: IPv6Address, mine: Holdings) -> News:
             await _close(writer)
         finally:
             writer.transport.abort()
-        return news
+        return lines.numbers(summary), news
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:

@@ -13,10 +13,16 @@ _FIRST = 3
 
 
 class Notifier:
-    """Report the daemon's state to the service manager."""
+    """Report the daemon's state to the service manager, and never wait for it.
+
+    A service manager that has stopped reading must not stop the daemon: what finds its queue full is lost.
+    """
 
     def __init__(self) -> None:
-        self._notifier: Any = SystemdNotifier() if "NOTIFY_SOCKET" in os.environ else None  # type: ignore[no-untyped-call]
+        found: Any = SystemdNotifier() if "NOTIFY_SOCKET" in os.environ else None  # type: ignore[no-untyped-call]
+        self._socket: socket.socket | None = found and found.socket
+        if self._socket:
+            self._socket.setblocking(False)
 
     def ready(self) -> None:
         """Report that the daemon is ready."""
@@ -40,9 +46,9 @@ class Notifier:
 
     def keep(self, name: str, descriptor: int) -> None:
         """Let the service manager keep an open file until the unit is stopped, so that it outlives this process."""
-        if self._notifier:
+        if self._socket:
             with suppress(OSError):
-                socket.send_fds(self._notifier.socket, [f"FDSTORE=1\nFDPOLL=0\nFDNAME={name}".encode()], [descriptor])
+                socket.send_fds(self._socket, [f"FDSTORE=1\nFDPOLL=0\nFDNAME={name}".encode()], [descriptor])
 
     def let_go(self, name: str) -> None:
         """Let the service manager close a file that it keeps."""
@@ -50,12 +56,13 @@ class Notifier:
 
     def close(self) -> None:
         """Close the socket."""
-        if self._notifier:
-            self._notifier.socket.close()
+        if self._socket:
+            self._socket.close()
 
     def _tell(self, state: str) -> None:
-        if self._notifier:
-            self._notifier.notify(state)
+        if self._socket:
+            with suppress(OSError):
+                self._socket.send(state.encode())
 
 
 def kept() -> dict[str, int]:

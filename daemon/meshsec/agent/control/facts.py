@@ -18,6 +18,7 @@ from meshsec.core.channels.lifecycle import State
 from meshsec.core.explain import copied_keys, islands_view, networks_view
 from meshsec.core.explain.findings import AccessPointFacts, Facts, RadioFacts
 from meshsec.core.formats import routers
+from meshsec.core.ike.guard import Contest
 from meshsec.core.islands.paths import is_path
 from meshsec.core.networks.networks import DEVICE, originators
 from meshsec.core.values.ike_daemon import IkeDaemon
@@ -102,7 +103,7 @@ async def collect(sides: Sides) -> Facts:
         lost=[one.title for one in sides.driver.engine.known.channels() if one.quiet and not one.quiet.answers],
         guard_problem=sides.kernel.guard_problem,
         guarded=await sides.kernel.guard_counters(),
-        contested=await _contested(sides),
+        **await _contested(sides),
         radios=await _radios(sides),
         access_point=await _access_point(sides),
         unweighed=sides.start.settings.routing.unweighed,
@@ -188,13 +189,13 @@ async def past_networks(sides: Sides) -> list[str]:
     return [*map(str, await sides.networks.others(sides.driver.engine.known.networks.tunnelled))]
 
 
-async def _contested(sides: Sides) -> list[str]:
-    addresses = await sides.kernel.contested()
-    return [
-        one.title
-        for one in sides.driver.engine.known.channels()
-        if one.connection and one.connection.remote_address in addresses
-    ]
+async def _contested(sides: Sides) -> dict[str, Any]:
+    contested = await sides.kernel.contested()
+    found: dict[Contest | None, list[str]] = {}
+    for one in sides.driver.engine.known.channels():
+        if one.connection is not None:
+            found.setdefault(contested.get(one.connection.remote_address), []).append(one.title)
+    return {"contested": found.get(Contest.ANSWERED, []), "denied": found.get(Contest.REFUSED, [])}
 
 
 def _strangers(sides: Sides) -> list[str]:

@@ -33,6 +33,7 @@ class ViewRequests:
             "clients": self._clients,
             "services": self._services,
             "positions": self._positions,
+            "fleets": self._fleets,
             "plan": self._plan,
             "explain": self._explain,
             "scheduling": self._scheduling,
@@ -110,6 +111,9 @@ class ViewRequests:
 
     async def _positions(self, _params: Params) -> Mapping[str, Any]:
         return self._sides.positions.view()
+
+    async def _fleets(self, _params: Params) -> Mapping[str, Any]:
+        return self._sides.fleet.view()
 
     async def _plan(self, _params: Params) -> Mapping[str, Any]:
         shown = views.plan(self._sides.driver.engine, self._now)

@@ -11,7 +11,7 @@ from meshsec.adapters.scheduler import Scheduler
 from meshsec.adapters.scheduler.journal import JournalError
 from meshsec.core.scheduling.profiles import KERNEL_THREADS, Applied, Placement, Profile
 
-CHARON, ROUTER, OURSELVES = "charon", "olsrv2d", "meshsecd"
+CHARON, OURSELVES = "charon", "meshsecd"
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ class Classes:
     def __init__(self, profile: Profile, journal: Path) -> None:
         self._profile = profile
         self._scheduler = Scheduler(journal)
+        self._finders: dict[str, Callable[[], int]] = {}
         self.applied: dict[str, Applied] = {}
         """How far the profile's classes were applied, by service."""
         self.problem = ""
@@ -34,7 +35,7 @@ class Classes:
 
         The threads ``behind`` rank below the others.
         """
-        placement = self._profile.placements.get(service)
+        placement = self._profile.placement(service)
         if placement is None:
             self.restore(service)
             self.applied.pop(service, None)
@@ -45,7 +46,7 @@ class Classes:
     def place_kernel(self, interfaces: Sequence[str]) -> None:
         """Raise the kernel threads that the profile names and that serve the interfaces."""
         for kind in KERNEL_THREADS:
-            placement = self._profile.placements.get(kind)
+            placement = self._profile.placement(kind)
             if placement:
                 self._note(self._guarded(partial(self._scheduler.place_kernel, kind, interfaces, placement)))
 
@@ -57,8 +58,16 @@ class Classes:
         raised = Placement(self._profile.ladder[level - 1], cpus=cpus, behind=behind)
         return self._note(self._guarded(lambda: self._scheduler.place(CHARON, pid, raised)))
 
+    def follow(self, service: str, find: Callable[[], int]) -> None:
+        """Place the process of a service that reports to nobody at each rescan; ``find`` returns its PID, or 0."""
+        self._finders[service] = find
+
     def rescan(self) -> None:
-        """Apply the classes to new threads and to those that somebody else changed."""
+        """Apply the classes to new processes and threads, and to those that somebody else changed."""
+        for service, find in self._finders.items():
+            pid = find() if self._profile.placement(service) else 0
+            if pid > 1:
+                self.place(service, pid)
         for applied in self._guarded(self._scheduler.rescan) or ():
             self._note(applied)
 

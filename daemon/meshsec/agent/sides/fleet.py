@@ -8,12 +8,13 @@ first channel.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import IPv6Address
 
 from meshsec.adapters.files.trust_store import TrustStoreError
 from meshsec.adapters.sockets import exchange
+from meshsec.adapters.sockets.exchange import Numbers
 from meshsec.agent.sides.trust import Trust
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.lifecycle import State
@@ -23,12 +24,14 @@ from meshsec.core.trust.fleet_exchange import ExchangeError, Holdings, News
 from meshsec.core.trust.fleets import FLEETS_MAX
 from meshsec.core.trust.membership import Joined, Membership
 from meshsec.core.trust.revocation_notes import date, exchanged_as
-from meshsec.core.values.model import Card
+from meshsec.core.values.model import Card, peer_name
 
 PERIOD = 60.0
 RETRY = 5.0
 PENALTY = 60.0
-"""Seconds for which a peer is ignored that sent something unsigned; after old news it is ``RETRY``."""
+"""Seconds for which a peer is ignored that sent something unsigned; after too much old news it is ``RETRY``."""
+OLD_NEWS = 4
+"""How often in ``PERIOD`` a peer may give what this node had: several give the same list when it spreads."""
 AT_ONCE = 8
 """Exchanges in progress that this node has begun."""
 _LISTEN_AGAIN = 2.0
@@ -56,6 +59,10 @@ def holdings(joined: Joined, own: Sequence[Card]) -> Holdings:
 def retry_after(failures: int) -> float:
     """Return the seconds until the next exchange after ``failures`` in a row, at least one."""
     return min(RETRY * 2.0 ** min(failures - 1, 10), PERIOD)
+
+
+def _by_fleet(numbers: Numbers) -> Mapping[str, int]:
+    return {key.hex(): number for key, number in numbers.items() if number}
 
 
 def checks(trust: Trust) -> list[Check]:
@@ -102,13 +109,19 @@ class FleetSide:
         """Failures in a row of each peer in reach."""
         self._busy: set[IPv6Address] = set()
         self._penalty: dict[IPv6Address, float] = {}
+        self._old: dict[IPv6Address, tuple[int, float]] = {}
+        """How often each peer has given old news, and since when that is counted."""
+        self._names: dict[IPv6Address, str] = {}
+        """Those of the peers in reach."""
+        self._numbers: dict[IPv6Address, Numbers] = {}
+        """The lists that each peer in reach has said to have."""
         self.problem = ""
         """Why peers cannot reach this node's port; empty if they can or no fleet is joined."""
         self._woken = asyncio.Event()
         self._joined = asyncio.Event()
         """Set once there is, or was, a fleet, so that peers may connect."""
         self._loop = asyncio.get_running_loop()
-        self._server = exchange.ExchangeServer(lambda: self._holdings, self._admits, self._take)
+        self._server = exchange.ExchangeServer(lambda: self._holdings, self._admits, self._hear, self._take)
         trust.on_fleets.append(self._follow_store)
 
     async def run(self) -> None:
@@ -161,6 +174,7 @@ class FleetSide:
             for address, channel in trusted.items()
             if channel.state is State.PROTECTED or channel.handover.carried_since is not None
         )
+        self._names = {address: peer_name(trusted[address].title) for address in reached}
         if reached == self._reached:
             return
         for address in reached - self._reached:
@@ -168,6 +182,7 @@ class FleetSide:
         for address in self._reached - reached:
             self._due.pop(address, None)
             self._failures.pop(address, None)
+            self._numbers.pop(address, None)
         self._reached = reached
         self._woken.set()
 
@@ -203,7 +218,7 @@ class FleetSide:
 
     async def _exchange(self, address: IPv6Address) -> None:
         try:
-            news = await exchange.exchange(self._own, address, self._holdings)
+            numbers, news = await exchange.exchange(self._own, address, self._holdings)
         except (OSError, TimeoutError, ExchangeError) as error:
             _log.debug("fleets: no exchange with %s: %s", address, error)
             if address in self._due:
@@ -211,10 +226,28 @@ class FleetSide:
                 self._due[address] = min(self._due[address], self._loop.time() + retry_after(failures))
         else:
             self._failures.pop(address, None)
+            self._hear(address, numbers)
             await self._take(address, news)
         finally:
             self._busy.discard(address)
             self._woken.set()
+
+    def _hear(self, address: IPv6Address, numbers: Numbers) -> None:
+        if address in self._reached:
+            self._numbers[address] = numbers
+
+    def view(self) -> Mapping[str, object]:
+        """Return the answer of the method ``fleets``. A peer says which lists it has when it exchanges, which it does
+        at once when it has taken one.
+        """
+        return {
+            "schema": "meshsec-fleets-1",
+            "lists": _by_fleet({key: one.number for key, one in self._holdings.items()}),
+            "peers": [
+                {"peer": name, "lists": _by_fleet(self._numbers.get(address, {}))}
+                for address, name in sorted(self._names.items(), key=lambda one: one[1])
+            ],
+        }
 
     def _admits(self, address: IPv6Address) -> bool:
         """Return whether an address may exchange. Strangers may connect and get no answer; only a peer can use its
@@ -230,10 +263,19 @@ class FleetSide:
             return
         try:
             if not await self._trust.take(lists, cards):
-                self._mute(address, RETRY)  # reading the store for nothing takes time
+                self._count_old(address)
         except TrustStoreError as error:
             _log.warning("fleets: what %s gave is refused: %s", address, error)
             self._mute(address, PENALTY)
+
+    def _count_old(self, address: IPv6Address) -> None:
+        """Ignore a peer for a while that gives old news again and again: reading the store for nothing takes time."""
+        now = self._loop.time()
+        count, since = self._old.get(address, (0, now))
+        count, since = (count + 1, since) if now - since < PERIOD else (1, now)
+        self._old = {one: at for one, at in self._old.items() if one in self._peers} | {address: (count, since)}
+        if count > OLD_NEWS:
+            self._mute(address, RETRY)
 
     def _mute(self, address: IPv6Address, seconds: float) -> None:
         self._penalty = {one: at for one, at in self._penalty.items() if one in self._peers}

@@ -46,7 +46,7 @@ class IkeSide:
         self.daemon = IkeDaemon(port)
         self.readback = Readback(self.daemon, outside)
         self.proofs = Proofs(self.daemon, self.readback, outside)
-        self.actions = IkeActions(self.daemon, keys, self.readback, outside.is_contested)
+        self.actions = IkeActions(self.daemon, keys, self.readback, outside.contest)
         self.strangers = Strangers()
         self._identity: DaemonIdentity | None = None
         self._is_looking = False

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 
 from meshsec.adapters.files.key_store import KeyStoreError
@@ -11,6 +12,7 @@ from meshsec.agent.sides.ike_daemon import IkeDaemon
 from meshsec.agent.sides.ike_readback import Readback
 from meshsec.agent.sides.keys import Keys
 from meshsec.core.channels.actions import Action, Initiate, LoadConnection, LoadKey, Terminate, UnloadConnection
+from meshsec.core.ike.guard import Contest
 from meshsec.core.ike.port import CommandError, IkeError
 from meshsec.core.policy.capability import LeftOut, NothingLeftError, possible
 from meshsec.core.values.failures import Cause, FailureKind
@@ -22,7 +24,14 @@ LOG_GRACE = 0.05
 
 CONTEST_LOOK = 2.0
 """Seconds after which an attempt is given up if somebody forges answers to it, because the IKE daemon may follow a
-false answer and wait in vain. A true answer makes an SA much earlier."""
+false answer and wait in vain. A true answer makes an SA much earlier, but not on a machine that has no time."""
+HASTY = 3
+"""Number of attempts in a row that are given up so early. The next one has all of its time."""
+
+_CONTESTED = {
+    Contest.ANSWERED: Cause("somebody forges answers to the first message in the peer's name", FailureKind.FORGED),
+    Contest.REFUSED: Cause("the first message was refused and accepted in the peer's name", FailureKind.DENIED),
+}
 
 _log = logging.getLogger(__name__)
 
@@ -31,12 +40,13 @@ class IkeActions:
     """Carries them out, and explains from the daemon's log why one failed."""
 
     def __init__(
-        self, daemon: IkeDaemon, keys: Keys, readback: Readback, is_contested: Callable[[str], Awaitable[bool]]
+        self, daemon: IkeDaemon, keys: Keys, readback: Readback, contest: Callable[[str], Awaitable[Contest | None]]
     ) -> None:
         self._daemon = daemon
         self._keys = keys
         self._readback = readback
-        self._is_contested = is_contested
+        self._contest = contest
+        self._hasty: Counter[str] = Counter()
         self.log = IkeLog()
         """What the daemon's log says about negotiations."""
         self.loads = Loads()
@@ -49,6 +59,7 @@ class IkeActions:
         self.is_key_loaded = False
         self.log.forget()
         self._left_out.clear()
+        self._hasty.clear()
 
     async def carry_out(self, action: Action) -> Cause | None:
         """Carry out an action at the IKE daemon; return why it failed."""
@@ -65,7 +76,7 @@ class IkeActions:
             case LoadConnection(spec):
                 return self._load_connection(spec)
             case UnloadConnection(name):
-                return self._daemon.port.unload_connection(name)
+                return self._unload_connection(name)
             case Initiate(peer, children, timeout):
                 return self._initiate(peer, children, timeout)
             case Terminate(unique_id, peer, _, patient):
@@ -93,6 +104,11 @@ class IkeActions:
             self.loads.refused(spec.name)
             raise
 
+    async def _unload_connection(self, name: str) -> None:
+        del self._hasty[name]
+        await self._daemon.port.unload_connection(name)
+        await self._readback.read(name)  # What the peer began before, is listed now or never comes.
+
     async def _initiate(self, peer: str, children: tuple[str, ...], seconds: float) -> None:
         self.log.begin(peer)
         try:
@@ -103,8 +119,8 @@ class IkeActions:
             cause = self.log.failure(peer) or error.cause
             if await self._give_up(peer) and not self.log.failure(peer):
                 cause = no_answer(seconds)
-            if await self._is_contested(peer):
-                cause = Cause("somebody forges answers to the first message in the peer's name", FailureKind.FORGED)
+            if (contest := await self._contest(peer)) is not None:
+                cause = _CONTESTED[contest]
             raise CommandError(cause.words, cause.kind) from error
         await self._readback.read(peer)
 
@@ -113,11 +129,22 @@ class IkeActions:
         attempt = asyncio.ensure_future(self._daemon.port.initiate(peer, child, seconds))
         try:
             ended, _ = await asyncio.wait({attempt}, timeout=CONTEST_LOOK)
-            if not ended and await self._is_contested(peer):
+            if not ended and await self._is_false(peer):
                 raise CommandError(f"no SA after {CONTEST_LOOK:g} s")
             await attempt
+            del self._hasty[peer]
         finally:
             attempt.cancel()
+
+    async def _is_false(self, peer: str) -> bool:
+        """Return whether the IKE daemon may be following a forged answer, and this attempt is not one to be let go on.
+
+        What a stranger says must not keep a slow pair apart for ever.
+        """
+        if await self._contest(peer) is not Contest.ANSWERED:
+            return False
+        self._hasty[peer] = (self._hasty[peer] + 1) % (HASTY + 1)
+        return self._hasty[peer] != 0
 
     async def _give_up(self, peer: str) -> bool:
         """Close half-open SAs with the peer, which the daemon would continue; return whether there were any."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from meshsec.agent.driver import Spawn
 from meshsec.core.channels.events import Event
+from meshsec.core.ike.guard import Contest
 from meshsec.core.ike.port import DaemonFacts, IkePort
 from meshsec.core.policy.capability import Algorithms
 
@@ -29,8 +30,8 @@ class Outside:
     spawn: Spawn
     on_ended: Callable[[str], None]
     """Called with the peer's name at the end of each IKE_SA, before anything is read back."""
-    is_contested: Callable[[str], Awaitable[bool]]
-    """Returns whether somebody forges answers in the name of a peer."""
+    contest: Callable[[str], Awaitable[Contest | None]]
+    """Returns what more than one end answered in the name of a peer."""
     in_reach: Callable[[str], bool]
     """Returns whether a route leads to a peer."""
     peer_at: Callable[[str], str]

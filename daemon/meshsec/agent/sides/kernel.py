@@ -18,6 +18,7 @@ from meshsec.adapters.sockets.notify import Notifier, kept
 from meshsec.core.channels.actions import ApplyRules
 from meshsec.core.channels.events import Event, RulesObserved
 from meshsec.core.channels.nft_rules import HELD_TABLES, render_held
+from meshsec.core.ike.guard import Contest
 from meshsec.core.trust import identity
 from meshsec.core.values.failures import Cause
 from meshsec.core.values.model import Address, Card, EspBackend, RulesSpec
@@ -137,12 +138,12 @@ class KernelSide:
         except RulesError:
             return {}
 
-    async def contested(self) -> frozenset[IPv6Address]:
-        """Return the peers' addresses for which somebody forges answers; empty if that cannot be read."""
+    async def contested(self) -> dict[IPv6Address, Contest]:
+        """Return the peers' addresses in whose name more than one end answers; empty if that cannot be read."""
         try:
             return await self._rules.contested()
         except RulesError:
-            return frozenset()
+            return {}
 
     async def altered_rules(self) -> list[str]:
         """Return how the kernel's rules differ from the applied ones; empty if they do not."""

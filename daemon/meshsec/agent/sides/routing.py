@@ -17,6 +17,7 @@ from meshsec.core.networks.networks import originators
 from meshsec.core.values.model import Address, Card, Neighbour, Network, Route
 from meshsec.core.values.refusals import Refusal
 from meshsec.core.values.topology import Topology
+from meshsec.streams import listener
 
 ROUTE_PROTOCOL = 100
 """The rtnetlink protocol number of both daemons' routes."""
@@ -47,7 +48,8 @@ class Routing:
         """Prepare the side. ``signers`` is the file that keeps which peers' routers have been seen to sign."""
         self._post = post
         self.signers = SignersFile(signers)
-        self.signatures = settings.signatures
+        self._signer = Path(settings.signer)
+        self.signatures = settings.signing
         """How unsigned messages of other routers are treated."""
         self._networks: tuple[AttachedNetwork, ...] | None = None
         self._clients: tuple[Network, ...] | None = None
@@ -73,6 +75,10 @@ class Routing:
     def pid(self) -> int:
         """PID of olsrv2d; 0 while it does not answer, and for olsrd2, which is asked over TCP."""
         return self._router.pid if isinstance(self._router, Olsrv2d) else 0
+
+    def signer_pid(self) -> int:
+        """Return the PID of the process that signs for the router; 0 while there is none, and where none is asked."""
+        return 0 if self.signatures is Signatures.OFF else listener(self._signer)
 
     @property
     def topology(self) -> Topology:

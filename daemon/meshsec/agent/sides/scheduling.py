@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from meshsec.adapters.scheduler import pressure
-from meshsec.agent.sides.classes import CHARON, OURSELVES, ROUTER, Classes
+from meshsec.agent.sides.classes import CHARON, OURSELVES, Classes
 from meshsec.agent.sides.contention import ASKED, ContentionWatch, CrowdWatch, StreamWatch, poller
 from meshsec.agent.sides.followed import Followed
 from meshsec.core.channels.channel import Channel
@@ -31,7 +31,7 @@ from meshsec.core.scheduling.governor_events import (
     NegotiationBegan,
     StreamReported,
 )
-from meshsec.core.scheduling.profiles import Applied
+from meshsec.core.scheduling.profiles import ROUTER, Applied
 
 PACE = 5.0
 """Seconds between two routine checks: new threads, changes by others, contention, the protected streams."""

@@ -19,8 +19,12 @@ from meshsec.cli.bench.throughput import throughput
 def bench(context: click.Context) -> None:
     """Measure this node.
 
-    Each benchmark writes NAME.json (every sample), NAME.csv and NAME.svg into the directory meshsec-bench, or that of
-    --into. What was measured is kept after each step, so that an interrupted run loses nothing: --resume goes on.
+    Each benchmark writes NAME-TIME.json (every sample), .csv and .svg into the directory meshsec-bench, or that of
+    --into. What cannot share a picture, such as another unit, is in NAME-TIME-2.svg, -3.svg and so on. What was
+    measured is kept after each step, so that an interrupted run loses nothing: --resume goes on.
+
+    Tables, records and pictures have the 95 % interval of each median. Fewer than six samples allow none: there it is
+    from the least to the greatest.
     """
     context.with_resource(_ending_in_order())
 

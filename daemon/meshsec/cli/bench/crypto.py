@@ -1,7 +1,7 @@
 """``bench crypto``: what this machine's processor does of the cryptography that channels need."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -11,11 +11,13 @@ import click
 
 from meshsec.adapters.kernel import ciphers
 from meshsec.adapters.kernel.ciphers import CipherError, KernelAead, KernelHash
+from meshsec.cli.bench.figures import explain, spread
 from meshsec.cli.bench.kept import again, begin
 from meshsec.cli.bench.options import about, into_option, need, rounds_option, run
 from meshsec.cli.bench.steps import Step, finished, in_rounds, measure
 from meshsec.cli.output import json_option, print_json, print_table
 from meshsec.core.bench import openssl
+from meshsec.core.bench.interval import interval, number_of
 from meshsec.core.bench.openssl import CIPHERS, HASHES, OPERATIONS, SIZES
 from meshsec.core.bench.record import Record, Taken
 
@@ -172,24 +174,39 @@ def _operations(algorithm: str) -> Iterator[Taken]:
 
 
 def _print(record: Record) -> None:
-    sized: dict[tuple[str, str], dict[int, float]] = {}
+    sized: dict[tuple[str, str], dict[int, Taken]] = {}
     for cell in record.cells:
         if "bytes" in cell.key:
             name = f"{cell.key['algorithm']}{' (kernel)' if 'by' in cell.key else ''}"
             row = sized.setdefault((name, str(cell.key["what"])), {})
-            row[int(cell.key["bytes"])] = median(cell.samples)
+            row[int(cell.key["bytes"])] = cell
     print_table(
-        ("MBIT/S BY BYTES", "", *(str(size) for size in SIZES)),
+        ("MBIT/S BY BYTES", "", "N", *(str(size) for size in SIZES)),
         ((name, what, *_row(row)) for (name, what), row in sized.items()),
     )
+    explain((cell for row in sized.values() for cell in row.values()), "below each median, in per cent from it")
     others = [cell for cell in record.cells if "bytes" not in cell.key]
     if others:
         click.echo()
         print_table(
-            ("EACH SECOND", "", "MEDIAN"),
-            ((cell.key["algorithm"], cell.key["what"], f"{median(cell.samples):.0f}") for cell in others),
+            ("EACH SECOND", "", "N", "MEDIAN"),
+            (
+                (cell.key["algorithm"], cell.key["what"], len(cell.samples), spread(cell, "{:.0f}".format))
+                for cell in others
+            ),
         )
+        explain(others)
 
 
-def _row(row: dict[int, float]) -> Sequence[str | None]:
-    return [f"{row[size]:.0f}" if size in row else None for size in SIZES]
+def _row(row: Mapping[int, Taken]) -> Sequence[str | None]:
+    """Return the number of samples, and for each size the median above its interval."""
+    counts = number_of([len(cell.samples) for cell in row.values()])
+    return [counts, *(_above_its_interval(row[size]) if size in row else None for size in SIZES)]
+
+
+def _above_its_interval(cell: Taken) -> str:
+    middle = median(cell.samples)
+    if len(cell.samples) == 1:
+        return f"{middle:.0f}"
+    low, high = (100 * (end - middle) / middle for end in interval(cell.samples))
+    return f"{middle:.0f}\n{low:+.0f} {high:+.0f}"

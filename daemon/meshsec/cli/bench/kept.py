@@ -52,8 +52,9 @@ def keep(record: Record, place: Place) -> None:
 def finish(record: Record, place: Place) -> None:
     """Write everything, and say where it is."""
     keep(record, place)
-    _write(place, {".csv": _table(record), **pictures(record)})
-    click.echo(f"written: {place.file('.json')} (every sample), .csv, .svg", err=True)
+    others = {".csv": _table(record), **pictures(record)}
+    _write(place, others)
+    click.echo(f"written: {place.file('.json')} (every sample), {', '.join(others)}", err=True)
 
 
 def again() -> str:

@@ -15,6 +15,7 @@ import click
 from meshsec.adapters import measuring
 from meshsec.adapters.measuring import MeasuringError
 from meshsec.cli.app import App
+from meshsec.cli.bench.figures import explain, spread
 from meshsec.cli.bench.kept import again, begin
 from meshsec.cli.bench.options import about, into_option, need, rounds_option, run
 from meshsec.cli.bench.steps import Step, finished, in_rounds, measure
@@ -161,14 +162,12 @@ def _reported(argv: list[str], seconds: int, read: Callable[[Any], _Report]) -> 
 
 
 def _print(record: Record) -> None:
+    shown = [cell for cell in record.cells if cell.unit != _WAKE_UPS]
     print_table(
         ("WHAT", "", "UNIT", "N", "MEDIAN", "MAX"),
-        (
-            (*_described(cell), cell.unit, len(cell.samples), *_median_and_most(cell))
-            for cell in record.cells
-            if cell.unit != _WAKE_UPS
-        ),
+        ((*_described(cell), cell.unit, len(cell.samples), spread(cell), number(max(cell.samples))) for cell in shown),
     )
+    explain(shown)
     for load in _LOADS:
         found = [one for one in record.cells if one.unit == _WAKE_UPS and one.key["load"] == load]
         most = max((sum(one.samples) for one in found), default=0)
@@ -178,11 +177,6 @@ def _print(record: Record) -> None:
             count = sum(cell.samples)
             bar = "#" * max(1, round(_ROW * log2(count + 1) / log2(most + 1)))
             click.echo(f"{cell.key['late, us at most']:>7} us  {count:>10.0f}  {bar}")
-
-
-def _median_and_most(cell: Taken) -> tuple[str, str]:
-    figures = cell.figures()
-    return number(figures["median"]), number(figures["max"])
 
 
 def _described(cell: Taken) -> tuple[str, str]:

@@ -12,8 +12,10 @@ import click
 from meshsec.adapters import measuring
 from meshsec.adapters.measuring import MeasuringError
 from meshsec.cli.app import App, peer_names
+from meshsec.cli.bench.figures import explain, spread
 from meshsec.cli.bench.kept import again, begin
 from meshsec.cli.bench.options import about, into_option, need, rounds_option
+from meshsec.cli.bench.planes import named
 from meshsec.cli.bench.steps import Step, finished, in_rounds, measure
 from meshsec.cli.client import Client
 from meshsec.cli.output import json_option, print_json, print_table
@@ -77,8 +79,7 @@ def _hops(client: Client, peer: str) -> list[Hop]:
     """Return the way to a peer. Raises ClickException if there is none."""
     status, topology = client.call("status"), client.call("topology")
     inside = {one["name"]: one["address"] for one in status["peers"] if one["data_plane"] in {"ipsec", "overlay"}}
-    if peer not in {one["name"] for one in status["peers"]}:
-        raise click.ClickException(f"{peer!r} is the name of no peer: `meshsec peer list` shows them")
+    named(status, peer)
     way: Mapping[str, Any] = graph(status, topology)["routes"]
     if peer not in way:
         raise click.ClickException(f"no route leads to {peer} now: `meshsec explain {peer}` says why")
@@ -114,10 +115,11 @@ def _print(record: Record) -> None:
             continue
         found, lost = trips.get(cell.key["hop"]), f"{sum(cell.samples) / len(cell.samples):.3g} %"
         if found is None:
-            rows.append((*cell.key.values(), lost, None, None, None))
+            rows.append((*cell.key.values(), lost, None, None, None, None))
             continue
-        figures = found.figures()
-        middle, late = median(found.samples), figures["p95"]
-        rows.append((*cell.key.values(), lost, f"{middle:.2f} ms", f"{late:.2f} ms", f"{middle - before:+.2f} ms"))
+        middle, late = median(found.samples), found.figures()["p95"]
+        shown = (len(found.samples), spread(found, "{:.2f}".format, " ms"), f"{late:.2f} ms")
+        rows.append((*cell.key.values(), lost, *shown, f"{middle - before:+.2f} ms"))
         before = middle
-    print_table(("HOP", "NODE", "LOST", "MEDIAN", "P95", "ADDS"), rows)
+    print_table(("HOP", "NODE", "LOST", "N", "MEDIAN", "P95", "ADDS"), rows)
+    explain(trips.values())

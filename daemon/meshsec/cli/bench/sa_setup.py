@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from meshsec.cli.app import App, peer_names
+from meshsec.cli.bench.figures import explain, spread
 from meshsec.cli.bench.kept import again, begin
 from meshsec.cli.bench.options import about, into_option
+from meshsec.cli.bench.planes import entry, named, not_protected
 from meshsec.cli.bench.steps import Step, finished, measure
 from meshsec.cli.client import Client, DaemonError
 from meshsec.cli.output import json_option, print_json, print_table
@@ -21,6 +23,8 @@ _LOOK = 0.02
 """Seconds between two looks at the state; the times themselves are meshsecd's."""
 _LINES = 0.5
 """Seconds after a new SA in which the lines of charon's log come that have the times of its phases."""
+_PROTECTED = "protected"
+"""The state of a channel with an SA and a route."""
 _REFUSED = "refused"
 """meshsecd's code for a channel that is not protected at the moment."""
 
@@ -64,10 +68,10 @@ def sa_setup(  # noqa: PLR0913, PLR0917  # one for each option
     The SA is closed and negotiated from the beginning, COUNT times, under whatever load the nodes have. User data with
     PEER waits meanwhile, and none of it leaves in the clear. Ask on the end that initiates: its times are whole.
     """
-    if not yes:
-        click.confirm(f"Close the SA with {peer} {count} times? User data waits meanwhile", abort=True, err=True)
     with Client(app.socket) as client:
-        status = _status(client, peer)
+        status = _measurable(client, peer)
+        if not yes:
+            click.confirm(f"Close the SA with {peer} {count} times? User data waits meanwhile", abort=True, err=True)
         facts = {**about(), "peer": peer, "hops": status["hops"], "initiator": status["initiator"]}
         new = Record("sa-setup", {"peer": peer, "count": count, "interval": interval}, facts, _SCHEMA)
         record, place = begin(new, into, resume)
@@ -80,6 +84,17 @@ def sa_setup(  # noqa: PLR0913, PLR0917  # one for each option
     finished(record, place, count)
 
 
+def _measurable(client: Client, peer: str) -> Mapping[str, Any]:
+    """Return what the status says of the peer. Raises ClickException unless it is one with which an SA can be closed.
+
+    Later in the run a channel may wait for a moment, and is waited for.
+    """
+    found = named(client.call("status"), peer)
+    if found["state"] != _PROTECTED:
+        raise not_protected(found)
+    return found
+
+
 def _print(record: Record, *, as_json: bool) -> None:
     if as_json:
         print_json(record.document(again()))
@@ -90,11 +105,13 @@ def _print(record: Record, *, as_json: bool) -> None:
             (
                 PHASES[str(cell.key["what"])],
                 len(cell.samples),
-                *(f"{value:.1f} ms" for value in cell.figures().values()),
+                spread(cell, "{:.1f}".format, " ms"),
+                *(f"{cell.figures()[figure]:.1f} ms" for figure in ("p95", "p99", "max")),
             )
             for cell in record.cells
         ),
     )
+    explain(record.cells)
 
 
 def _set_up(client: Client, peer: str, interval: float, timeout: float) -> Iterator[Taken]:
@@ -137,16 +154,18 @@ def _timed(client: Client, peer: str, status: Mapping[str, Any]) -> Mapping[str,
 
 
 def _protected(client: Client, peer: str, end: float) -> Mapping[str, Any]:
-    while (status := _status(client, peer))["state"] != "protected":
+    while (status := _status(client, peer))["state"] != _PROTECTED:
         if time.monotonic() > end:
-            raise click.ClickException(f"no new SA with {peer} in time: it is {status['state']} ({status['reason']})")
+            raise click.ClickException(
+                f"no new SA with {peer} in time: it is {status['state']} ({status['reason']}): "
+                f"`meshsec explain {peer}` says why"
+            )
         time.sleep(_LOOK)
     return status
 
 
 def _status(client: Client, peer: str) -> Mapping[str, Any]:
-    found = [entry for entry in client.call("status")["peers"] if entry["name"] == peer]
-    if not found:
+    found = entry(client.call("status"), peer)
+    if found is None:
         raise click.ClickException(f"{peer} is not a peer any more")
-    entry: Mapping[str, Any] = found[0]
-    return entry
+    return found

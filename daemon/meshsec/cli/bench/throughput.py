@@ -1,6 +1,6 @@
 """``bench throughput``: what each data plane carries between this node and a peer, and what limits it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,11 @@ import click
 
 from meshsec.adapters.sockets.bench_talk import TalkError
 from meshsec.cli.app import App, peer_names
+from meshsec.cli.bench.figures import explain, spread
 from meshsec.cli.bench.flows import Flows, PlaneAbsentError, connect
 from meshsec.cli.bench.kept import again, begin
 from meshsec.cli.bench.options import about, into_option, need, rounds_option, run
-from meshsec.cli.bench.planes import entry
+from meshsec.cli.bench.planes import named, not_protected
 from meshsec.cli.bench.steps import Step, finished, in_rounds, measure
 from meshsec.cli.client import Client
 from meshsec.cli.output import json_option, print_json, print_table
@@ -97,13 +98,9 @@ def throughput(  # noqa: PLR0913, PLR0917  # one for each option
 
 def _refuse_nonsense(status: Mapping[str, Any], peer: str) -> None:
     """Raise ClickException for this node itself, for nobody, and for a peer that is not protected."""
-    found = entry(status, peer)
-    if found is None:
-        if peer in {status["node"]["name"], status["node"]["address"]}:
-            raise click.ClickException(f"{peer} is this node itself; name a peer: `meshsec peer list` shows them")
-        raise click.ClickException(f"{peer!r} is the name of no peer: `meshsec peer list` shows them")
+    found = named(status, peer)
     if found["data_plane"] not in {DataPlane.IPSEC, DataPlane.OVERLAY}:
-        raise click.ClickException(f"{peer} is {found['state']}, not protected: `meshsec explain {peer}` says why")
+        raise not_protected(found)
 
 
 def _hello(flows: Flows) -> str:
@@ -140,25 +137,30 @@ def _note_limits(record: Record) -> None:
 def _print(record: Record) -> None:
     cells: dict[tuple[object, ...], Taken] = {(*one.key.values(), one.unit): one for one in record.cells}
 
-    def shown(*place: object, figure: str = "median") -> str | None:
+    def shown(*place: object) -> str | None:
         found = cells.get((*place,))
-        return None if found is None else number(found.figures()[figure])
+        return None if found is None else spread(found)
+
+    def count(*place: object) -> int:
+        return len(cells[(*place, "Mbit/s")].samples)
+
+    def trips(plane: object, beside: str) -> tuple[object, ...]:
+        found = cells.get((plane, beside, "ms"))
+        return (None,) * 3 if found is None else (len(found.samples), spread(found), number(found.figures()["p95"]))
 
     rests = [key[0] for key in cells if key[1:] == ("nothing", "ms")]
     streams = [key[:2] for key in cells if len(key) == 3 and key[2] == "Mbit/s"]
     loads = [key[:3] for key in cells if len(key) == 4 and key[3] == "Mbit/s"]
-    rows = [(plane, "at rest", *[None] * 3, *_trips(shown, plane, "nothing")) for plane in rests]
+    rows: list[tuple[object, ...]] = [(plane, "at rest", *[None] * 4, *trips(plane, "nothing")) for plane in rests]
     rows += [
-        (*way, *(shown(*way, unit) for unit in _STREAM), *_trips(shown, way[0], f"TCP {way[1]}")) for way in streams
+        (*way, count(*way), *(shown(*way, unit) for unit in _STREAM), *trips(way[0], f"TCP {way[1]}"))
+        for way in streams
     ]
     rows.sort(key=lambda row: rests.index(row[0]) if row[0] in rests else -1)
-    print_table(("PLANE", "TCP", "MBIT/S", "AGAIN/S", "CWND KB", "ROUND TRIP MS", "P95"), rows)
+    print_table(("PLANE", "TCP", "N", "MBIT/S", "AGAIN/S", "CWND KB", "PROBES", "ROUND TRIP MS", "P95"), rows)
     click.echo()
     print_table(
-        ("PLANE", "UDP", "OFFERED", "MBIT/S", "% LOST", "JITTER MS"),
-        ((*way[:2], f"{way[2]:g}", *(shown(*way, unit) for unit in _LOAD)) for way in loads),
+        ("PLANE", "UDP", "OFFERED", "N", "MBIT/S", "% LOST", "JITTER MS"),
+        ((*way[:2], f"{way[2]:g}", count(*way), *(shown(*way, unit) for unit in _LOAD)) for way in loads),
     )
-
-
-def _trips(shown: Callable[..., str | None], plane: object, beside: str) -> tuple[str | None, str | None]:
-    return shown(plane, beside, "ms"), shown(plane, beside, "ms", figure="p95")
+    explain(one for one in record.cells if one.unit in {*_STREAM, *_LOAD, "ms"})

@@ -20,7 +20,7 @@ def pictures(summary: Summary, names: Names, seconds: float) -> Mapping[str, str
     about = f"{exchanges} exchanges in {svg.number(seconds)} s"
     drawn = {}
     parts = [
-        (f"{label}: {text}", one.parts[part].quantile(0.5))
+        svg.Bar(f"{label}: {text}", one.parts[part].quantile(0.5))
         for label, one in shown
         for part, text in _PARTS.items()
         if one.parts and one.parts[part].n
@@ -28,7 +28,10 @@ def pictures(summary: Summary, names: Names, seconds: float) -> Mapping[str, str
     if parts:
         drawn["air-parts.svg"] = svg.bars(f"The parts of an exchange; {about}", "microseconds, median", parts)
     backoff = {
-        label: [(one.parts["backoff"].quantile(step / _STEPS), 100 * step / _STEPS) for step in range(1, _STEPS + 1)]
+        label: [
+            svg.Point(one.parts["backoff"].quantile(step / _STEPS), 100 * step / _STEPS)
+            for step in range(1, _STEPS + 1)
+        ]
         for label, one in shown
         if one.parts and one.parts["backoff"].n > 1
     }
@@ -43,9 +46,9 @@ def pictures(summary: Summary, names: Names, seconds: float) -> Mapping[str, str
 
 def _bursts(summary: Summary) -> svg.Lines:
     """Return the delay of acknowledged data by its MPDUs, as Agosto-Padilla's Table 3 has it."""
-    drawn: dict[str, list[tuple[float, float]]] = {}
+    drawn: dict[str, list[svg.Point]] = {}
     for text, one in summary.patterns.items():
         if one.total.n and text.endswith(("data, ack", "data, BA")):
             label = "with RTS/CTS" if one.protected else "without RTS/CTS"
-            drawn.setdefault(label, []).append((float(one.units), one.total.quantile(0.5)))
+            drawn.setdefault(label, []).append(svg.Point(float(one.units), one.total.quantile(0.5)))
     return drawn

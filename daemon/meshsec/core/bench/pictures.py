@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from meshsec.core.bench import svg
+from meshsec.core.bench.interval import interval, meaning, number_of
 from meshsec.core.bench.record import Key, Record, Taken
 
 _COUNTS = frozenset({"wake-ups"})
@@ -22,17 +23,24 @@ def pictures(record: Record) -> Mapping[str, str]:
 
 
 def _picture(record: Record, unit: str, cells: Sequence[Taken]) -> str:
-    title = _title(record, min(len(one.samples) for one in cells))
+    counts = [len(one.samples) for one in cells]
+    title = _title(record, number_of(counts))
+    what = f"{unit}, median" + (f" and {spread}" if (spread := meaning(counts)) else "")
     if across := _across(cells):
-        drawn: dict[str, list[tuple[float, float]]] = {}
+        drawn: dict[str, list[svg.Point]] = {}
         for cell in cells:
-            point = (float(cell.key[across]), median(cell.samples))
+            point = svg.Point(float(cell.key[across]), median(cell.samples), _ends(cell))
             drawn.setdefault(_label(cell.key, across), []).append(point)
-        return svg.lines(title, across, f"{unit}, median", drawn, logarithmic=unit in _COUNTS)
-    return svg.bars(title, f"{unit}, median", [(_label(one.key), median(one.samples)) for one in cells])
+        return svg.lines(title, across, what, drawn, logarithmic=unit in _COUNTS)
+    return svg.bars(title, what, [svg.Bar(_label(one.key), median(one.samples), _ends(one)) for one in cells])
 
 
-def _title(record: Record, samples: int) -> str:
+def _ends(cell: Taken) -> svg.Ends:
+    """Return the interval of the median; one sample has none."""
+    return interval(cell.samples) if len(cell.samples) > 1 else None
+
+
+def _title(record: Record, samples: str) -> str:
     """Say what was measured, how often, and on which machine."""
     machine = record.about.get("machine", {})
     where = f"; {machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}" if machine else ""

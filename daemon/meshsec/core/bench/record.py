@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
 
+from meshsec.core.bench.interval import interval
+
 SCHEMA = "meshsec-measurement-1"
 
 Key = Mapping[str, str | int | float]
@@ -36,6 +38,7 @@ class Taken:
             "unit": self.unit,
             "n": len(self.samples),
             **self.figures(),
+            "interval": list(interval(self.samples)),
             "samples": list(self.samples),
         }
 

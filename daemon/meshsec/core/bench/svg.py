@@ -22,14 +22,38 @@ _LABELS = 250
 """Pixels for the labels of bars."""
 _BAR, _STEP = 16, 26
 """Pixels of a bar, and from one to the next."""
+_CAP = 4
+"""Pixels from the middle of an interval to the end of the strokes that close it."""
+_INTERVAL = "#000"
+"""Colour of an interval, which is legible on a bar and beside it."""
 _LETTER = 7
 """Pixels of a letter, about."""
 _LEGEND = 3
 """Columns of the legend."""
 _TICKS = 6
 
-Lines = Mapping[str, Sequence[tuple[float, float]]]
-"""Points by the label of their line; the horizontal value first."""
+Ends = tuple[float, float] | None
+"""The ends of a value's interval; None: it is drawn without one."""
+
+
+class Point(NamedTuple):
+    """A value of a line at a place on the horizontal axis."""
+
+    across: float
+    value: float
+    ends: Ends = None
+
+
+class Bar(NamedTuple):
+    """A value with its label."""
+
+    label: str
+    value: float
+    ends: Ends = None
+
+
+Lines = Mapping[str, Sequence[Point]]
+"""Points by the label of their line."""
 
 
 class _Axis(NamedTuple):
@@ -65,12 +89,14 @@ class _Logarithmic(NamedTuple):
 def lines(title: str, across: str, up: str, drawn: Lines, *, logarithmic: bool = False) -> str:
     """Return a picture of lines. Both axes begin at zero, so that no difference looks larger than it is.
 
+    A point with an interval has an upright stroke from one end to the other.
     ``logarithmic``: both are logarithmic instead, for a histogram of numbers above 0 whose rare values matter.
     """
     points = [point for line in drawn.values() for point in line]
     bottom = _TOP + _HEIGHT
-    horizontal = _axis([point[0] for point in points], _LEFT, _WIDTH - _RIGHT, logarithmic=logarithmic)
-    vertical = _axis([point[1] for point in points], bottom, _TOP, logarithmic=logarithmic)
+    horizontal = _axis([point.across for point in points], _LEFT, _WIDTH - _RIGHT, logarithmic=logarithmic)
+    heights = [value for point in points for value in (point.value, *(point.ends or ()))]
+    vertical = _axis(heights, bottom, _TOP, logarithmic=logarithmic)
     legend = -(-len(drawn) // _LEGEND) * _BAR
     parts = [
         *(_line(_LEFT, vertical.at(one), _WIDTH - _RIGHT, vertical.at(one), "#ccc") for one in vertical.ticks()),
@@ -84,17 +110,23 @@ def lines(title: str, across: str, up: str, drawn: Lines, *, logarithmic: bool =
     return _picture(title, bottom + _BOTTOM + legend + 10, parts)
 
 
-def bars(title: str, unit: str, drawn: Sequence[tuple[str, float]]) -> str:
-    """Return a picture with a bar for each label, from the top, with its value at its end."""
-    axis = _Axis(max(value for _, value in drawn) or 1.0, _LABELS, _WIDTH - _RIGHT - 60)
+def bars(title: str, unit: str, drawn: Sequence[Bar]) -> str:
+    """Return a picture with a bar for each label, from the top, with its value behind its end or its interval."""
+    values = [value for bar in drawn for value in (bar.value, *(bar.ends or ()))]
+    axis = _Axis(max(values) or 1.0, _LABELS, _WIDTH - _RIGHT - 60)
     parts = [_text(_LABELS, _TOP - 12, unit, "start")]
-    for row, (label, value) in enumerate(drawn):
+    for row, (label, value, ends) in enumerate(drawn):
         top, length = _TOP + row * _STEP, axis.at(value) - _LABELS
+        middle = top + _BAR / 2
         parts += [
             _text(_LABELS - 8, top + 12, label[: _LABELS // _LETTER], "end"),
             f'<rect x="{_LABELS}" y="{top}" width="{length:.1f}" height="{_BAR}" fill="{COLOURS[0]}"/>',
-            _text(axis.at(value) + 6, top + 12, number(value), "start"),
+            _text(axis.at(max(value, ends[1] if ends else value)) + 6, top + 12, number(value), "start"),
         ]
+        if ends:
+            low, high = (axis.at(end) for end in ends)
+            parts.append(_line(low, middle, high, middle, _INTERVAL))
+            parts += [_line(end, middle - _CAP, end, middle + _CAP, _INTERVAL) for end in (low, high)]
     return _picture(title, _TOP + len(drawn) * _STEP + 10, parts)
 
 
@@ -117,10 +149,15 @@ def _axis(values: Sequence[float], start: float, end: float, *, logarithmic: boo
 
 def _curves(drawn: Lines, horizontal: _Axis | _Logarithmic, vertical: _Axis | _Logarithmic) -> Iterator[str]:
     for place, line in enumerate(drawn.values()):
-        at = [(horizontal.at(x), vertical.at(y)) for x, y in sorted(line)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+        at = [(horizontal.at(x), vertical.at(y), ends) for x, y, ends in sorted(line, key=lambda one: one.across)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in at)
         yield f'<polyline points="{path}" fill="none" {_stroke(place)}/>'
-        yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{_colour(place)}"/>' for x, y in at)
+        for x, y, ends in at:
+            yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{_colour(place)}"/>'
+            if ends:
+                low, high = (vertical.at(end) for end in ends)
+                yield _line(x, low, x, high, _colour(place))
+                yield from (_line(x - _CAP, end, x + _CAP, end, _colour(place)) for end in (low, high))
 
 
 def _keys(drawn: Lines, top: float) -> Iterator[str]:

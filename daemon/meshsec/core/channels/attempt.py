@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from meshsec.core.channels.diagnosis import OF_AUTHENTICATION, Diagnosis
 from meshsec.core.channels.lifecycle import State
 from meshsec.core.policy.limits import Backoff
+from meshsec.core.policy.policy import Policy
 from meshsec.core.values.failures import Cause
 
 
@@ -64,6 +65,13 @@ class Attempt:
     def wait(self, now: float, delay: float) -> None:
         """Put the next attempt off by ``delay`` seconds, and not before the backoff is over."""
         self.due = max(now + delay, self.backoff.due)
+
+    def timeout(self, policy: Policy) -> float:
+        """Return the seconds that the next attempt may take: twice as many after a failure.
+
+        A board without time for it would otherwise fail for ever, and its attempts take the time of each other.
+        """
+        return policy.initiate_timeout * (2 if self.backoff.failures else 1)
 
     def begin(self, now: float) -> None:
         """Count an attempt that begins now."""

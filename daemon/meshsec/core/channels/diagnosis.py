@@ -37,6 +37,11 @@ _BY_KIND: Mapping[FailureKind, Diagnosis] = {
         "somebody who hears this node answers in the name of {address}, too; "
         "this node repeats its attempts at once until the true answer is first",
     ),
+    FailureKind.DENIED: Diagnosis(
+        Fault.PATH,
+        "{address} refused this node and accepted it: it was told of this node only in between, or somebody who hears "
+        "this node refuses in its name; this node repeats its attempts at once",
+    ),
     FailureKind.NOT_TRUSTED: Diagnosis(
         Fault.PEER,
         "the peer does not trust this node's key, its key is not the one on its card, "

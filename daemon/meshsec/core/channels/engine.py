@@ -161,7 +161,7 @@ class Engine:
     def _arm(self, channel: Channel) -> None:
         """Set the peer's timer to what comes next for it, or forget a peer of which nothing is left."""
         subject = Subject(Kind.PEER, channel.name)
-        if channel.gone() and not self.known.queue.is_active(channel.name):
+        if self.known.is_over(channel):
             del self.known.by_name[channel.name]
             self.known.timers.set(subject, None)
             return
@@ -182,7 +182,7 @@ class Engine:
         channel.level.began_at = channel.level.choice.level.name if channel.level.choice else ""
         channel.fire(self.known.now, Trigger.NEGOTIATION_STARTED, "by this node")
         channel.attempt.begin(self.known.now)
-        self._issue(Initiate(channel.name, absent, self.known.policy.initiate_timeout))
+        self._issue(Initiate(channel.name, absent, channel.attempt.timeout(self.known.policy)))
         self._arm(channel)
 
 

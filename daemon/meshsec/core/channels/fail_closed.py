@@ -100,13 +100,16 @@ class FailClosed:
         self.changed()
 
     def bar(self, channel: Channel) -> None:
-        """End user data with a removed peer at once, although its SAs end when the peer has confirmed it."""
-        if channel.card is not None and channel.sas.listed:
+        """End user data with a removed peer at once, although its SAs end when the peer has confirmed it.
+
+        Without any it may have one in a moment, until the IKE daemon has forgotten its configuration.
+        """
+        if channel.card is not None:
             self._barred[channel.name] = frozenset(addresses(channel.card))
             self.changed()
 
     def unbar(self, name: str) -> None:
-        """Forget a removed peer: its SAs are closed, or it is trusted again."""
+        """Forget a removed peer: the IKE daemon has nothing of it any more, or it is trusted again."""
         if self._barred.pop(name, None) is not None:
             self.changed()
 

@@ -49,7 +49,6 @@ def ike_daemon_down(known: Situation, event: IkeDaemonDown) -> None:
     _forget_attempts(known)
     for channel in known.by_name.values():
         channel.loaded, channel.loaded_connection, channel.sas.listed = False, None, ()
-        known.rules.unbar(channel.name)
         channel.attempt.patience_until, channel.attempt.unconfirmed = None, False
         if channel.fire(known.now, Trigger.IKE_DAEMON_LOST, event.reason) and channel.state is State.WAITING:
             await_turn(known, channel, known.now)
@@ -92,8 +91,6 @@ def take_sas(known: Situation, channel: Channel, ike_sas: tuple[IkeSa, ...], rea
     for gone in {sa.unique_id for sa in channel.sas.listed} - present:
         known.in_flight.settled(Subject(Kind.TERMINATE, channel.name, gone))
     channel.sas.listed = ike_sas
-    if not ike_sas:
-        known.rules.unbar(channel.name)
     channel.attempt.unconfirmed = channel.attempt.unconfirmed and channel.state not in WITH_SA
     channel.sas.revoked = (channel.sas.revoked | _moved(channel, ike_sas).keys()) & present
     channel.handover.superseded &= present

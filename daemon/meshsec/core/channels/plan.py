@@ -74,7 +74,7 @@ def lacking(known: Situation, channel: Channel) -> list[Action]:
     attempting = known.queue.is_active(channel.name) or channel.attempt.unconfirmed
     observed = channel.observed(attempting=attempting)
     unwanted = channel.level.refused and "a level of authentication is asked for that the pair cannot have"
-    timeout = known.policy.initiate_timeout
+    timeout = channel.attempt.timeout(known.policy)
     actions = reconcile_peer(channel.name, channel.desired(), observed, timeout, unwanted)
     if channel.is_rising() and not any(isinstance(one, Initiate) for one in actions):
         actions.append(Initiate(channel.name, all_children(channel), timeout))

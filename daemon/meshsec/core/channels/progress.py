@@ -7,7 +7,7 @@ from meshsec.core.channels.diagnosis import Fault, diagnose
 from meshsec.core.channels.lifecycle import WITH_SA, State, Trigger
 from meshsec.core.channels.situation import Situation
 from meshsec.core.policy.limits import Backoff
-from meshsec.core.values.failures import Cause, FailureKind
+from meshsec.core.values.failures import OF_NOBODY_KNOWN, Cause, FailureKind
 from meshsec.core.values.model import IkeSa
 
 _UNANSWERED = frozenset({Fault.PATH, Fault.UNKNOWN})
@@ -22,6 +22,8 @@ _NO_SA = Cause("the IKE daemon reported success and shows no SA", FailureKind.OW
 def refresh(known: Situation, channel: Channel, reason: str = "") -> None:
     """Bring the life cycle in line with what is known, and let the peer be settled."""
     known.mark(channel.name)
+    if known.is_over(channel):
+        known.rules.unbar(channel.name)
     live, complete = channel.established()
     channel.hold.follow(known.now, known.policy.hold_time, is_needed=live and channel.route is None)
     carries = complete and not channel.hold.over
@@ -176,7 +178,7 @@ def _patience_over(known: Situation, channel: Channel) -> None:
 
 
 def _after_failure(known: Situation, channel: Channel, cause: Cause) -> Backoff:
-    if cause.kind is FailureKind.FORGED:
+    if cause.kind in OF_NOBODY_KNOWN:
         return channel.attempt.backoff.contested(known.now)
     return channel.attempt.backoff.failed(known.now, known.policy, known.random())
 
@@ -187,7 +189,7 @@ def _doubt(known: Situation, channel: Channel, cause: Cause) -> None:
     The attempt may have reached the peer: then its INITIAL_CONTACT made the peer drop that SA, and the two ends
     would hold different ones for ever, as neither can see the other's.
     """
-    sa, is_forged = channel.ike_sa(), cause.kind is FailureKind.FORGED
-    if sa is not None and not sa.initiator and not is_forged and diagnose(cause, "").fault in _UNANSWERED:
+    sa, is_doubtful = channel.ike_sa(), cause.kind not in OF_NOBODY_KNOWN and diagnose(cause, "").fault in _UNANSWERED
+    if sa is not None and not sa.initiator and is_doubtful:
         channel.sas.revoked |= {sa.unique_id}
         note_failure(known, channel, cause)

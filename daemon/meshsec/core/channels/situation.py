@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING
 
+from meshsec.core.channels.actions import Kind, Subject
 from meshsec.core.channels.attempt_queue import AttemptQueue
 from meshsec.core.channels.channel import Channel
 from meshsec.core.channels.desired import connection_spec
@@ -18,9 +18,6 @@ from meshsec.core.policy.suite_choice import SuiteChoice
 from meshsec.core.values.model import Card, ConnectionSpec, EspBackend, Peer, peer_name
 from meshsec.core.values.routes import RouteTable
 from meshsec.core.values.timers import Timers
-
-if TYPE_CHECKING:
-    from meshsec.core.channels.actions import Subject
 
 
 class Situation:
@@ -91,6 +88,11 @@ class Situation:
         if name not in self.by_name:
             self.by_name[name] = Channel(name, self.now)
         return self.by_name[name]
+
+    def is_over(self, channel: Channel) -> bool:
+        """Return whether the peer is not trusted, and the IKE daemon has nothing of it and is not just given it."""
+        asked = self.queue.is_active(channel.name) or self.in_flight.has(Subject(Kind.CONNECTION, channel.name))
+        return channel.gone() and not asked
 
     def specified(self, channel: Channel, card: Card) -> ConnectionSpec | None:
         """Return the configuration of the IKE daemon for the peer with this card, at the level that is chosen now.

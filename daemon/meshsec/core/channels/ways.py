@@ -1,4 +1,4 @@
-"""How peers behind relays are reached, and what their SAs have counted: what ``core/paths`` watches."""
+"""How peers are reached, and what their SAs have counted: what ``core/paths`` watches."""
 
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv6Address
@@ -11,12 +11,12 @@ from meshsec.core.paths.watch import Counted, Way
 from meshsec.core.values.failures import FailureKind
 from meshsec.core.values.model import IkeSa
 
-_BEHIND_A_RELAY = 2
-"""Hops from which a relay is on the way."""
-
 
 def ways(known: Situation) -> dict[IPv6Address, Way]:
-    """Return the ways to the peers that are reached over a relay, or would be if it passed IKE."""
+    """Return the ways to the peers that have an SA, or would have if their first hop passed IKE.
+
+    A neighbour is its own first hop: somebody who passes its routing messages on from far away may drop the rest.
+    """
     found = ((card.address, _way(channel)) for channel, card in of_present_key(known))
     return {peer: way for peer, way in found if way is not None}
 
@@ -24,7 +24,7 @@ def ways(known: Situation) -> dict[IPv6Address, Way]:
 def _way(channel: Channel) -> Way | None:
     """Return the way of one peer. The overlay finds its own ways."""
     route = channel.route
-    if route is None or route.first_hop is None or route.hops < _BEHIND_A_RELAY:
+    if route is None or route.first_hop is None:
         return None
     if channel.handover.carried_since is not None:
         return None

@@ -22,6 +22,7 @@ from meshsec.core.config.scheduling_settings import SchedulingTable
 from meshsec.core.config.service_settings import ServiceTable
 from meshsec.core.config.settings import Document, IkeSettings, NodeSettings, Paths
 from meshsec.core.config.time_settings import TimeSettings
+from meshsec.core.config.zeroize_settings import ZeroizeSettings
 from meshsec.core.policy.policy import Profile
 from meshsec.core.scheduling.governor_settings import GovernorTable
 from meshsec.core.values.definition import Inherits, Key, Once, PathRule, Rule, keys
@@ -208,6 +209,7 @@ _TABLES: Mapping[str, type[msgspec.Struct]] = {
     "link": IslandLink,
     "service": ServiceTable,
     "position": PositionSettings,
+    "zeroize": ZeroizeSettings,
     "scheduling": SchedulingTable,
     "scheduling.governor": GovernorTable,
     "radio": RadioSettings,

@@ -90,13 +90,14 @@ class RoutingSettings(Struct, frozen=True):
         ),
     ] = None
     signatures: Annotated[
-        Signatures,
+        Signatures | None,
         Meta(
             description="whether routing messages are signed by the key of the node that sends them, and believed: "
             "`prefer` takes links that both ends have signed first, `require` no others. With either, olsrv2-signer "
-            "signs what this node sends; with olsrv2d only"
+            "signs what this node sends. olsrd2 neither signs nor verifies",
+            extra={"default": 'olsrv2d: `"prefer"`; olsrd2: `"off"`'},
         ),
-    ] = Signatures.OFF
+    ] = None
     signer: Annotated[
         SocketPath, Meta(description="olsrv2-signer's socket, where `signatures` is not `off`: at most 107 octets")
     ] = "/run/olsrv2-signer/sign.sock"
@@ -164,6 +165,11 @@ class RoutingSettings(Struct, frozen=True):
     ] = {}  # msgspec copies it
 
     @property
+    def signing(self) -> Signatures:
+        """Whether routing messages are signed and believed, chosen or by default."""
+        return self.signatures or (Signatures.PREFER if self.daemon is RoutingDaemon.OLSRV2D else Signatures.OFF)
+
+    @property
     def hello(self) -> Timing:
         """What holds for HELLO messages where an interface says nothing else."""
         return Timing(self.hello_interval, self.hello_validity)
@@ -194,7 +200,7 @@ class RoutingSettings(Struct, frozen=True):
         yield from ((("accept", index, "prefix"), rule) for index, rule in overlaps(self.accept or (), own))
         if self.daemon is RoutingDaemon.OLSRD2:
             yield from ((where, "with daemon = 'olsrv2d' only") for where in self.weights())
-            if self.signatures is not Signatures.OFF:
+            if self.signing is not Signatures.OFF:
                 yield ("signatures",), "off with daemon = 'olsrd2', which neither signs nor verifies"
 
     @property

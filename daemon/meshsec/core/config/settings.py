@@ -33,6 +33,7 @@ from meshsec.core.config.routing_settings import RoutingDaemon, RoutingSettings
 from meshsec.core.config.scheduling_settings import Profiles, SchedulingSettings, SchedulingTable, only_stock
 from meshsec.core.config.service_settings import ServiceTable
 from meshsec.core.config.time_settings import TimeSettings
+from meshsec.core.config.zeroize_settings import ZeroizeSettings
 from meshsec.core.policy.policy import Policy, PolicyError, decode_policy
 from meshsec.core.services.services import SERVICES_MAX, Service
 from meshsec.core.trust.identity import IPV4_RULE, IdentityError, checked_ipv4
@@ -151,7 +152,7 @@ class Paths(Struct, frozen=True):
         Meta(
             description="the node's private key `node.key` (mode 0600), its public half `node.pub`, `lives`, by "
             "which a copy of the key is found out, and `second-secret` (mode 0600), where levels of authentication ask "
-            "for it"
+            "for it. `meshsec key seal` seals them only where this is the default"
         ),
     ] = "/var/lib/meshsec"
     run: Annotated[
@@ -258,6 +259,7 @@ class Document(Struct, frozen=True):
     time: Annotated[TimeSettings | None, Meta(description="the mesh's own time")] = None
     page: Annotated[PageSettings, Meta(description="the page in the browser")] = PageSettings()
     position: Annotated[PositionSettings, Meta(description="where this node is")] = PositionSettings()
+    zeroize: Annotated[ZeroizeSettings, Meta(description="how a lost node becomes harmless")] = ZeroizeSettings()
     paths: Annotated[Paths, Meta(description="directories")] = Paths()
 
 
@@ -282,6 +284,7 @@ class Settings:
     """``[time]``, where the mesh keeps its own."""
     page: PageSettings = field(default_factory=PageSettings)
     position: PositionSettings = field(default_factory=PositionSettings)
+    zeroize: ZeroizeSettings = field(default_factory=ZeroizeSettings)
     links: tuple[InternetLink, ...] = ()
     """The links over the internet; ``routing`` has the interfaces of their paths."""
     services: tuple[Service, ...] = ()
@@ -352,6 +355,7 @@ def decode(
         time=found.time,
         page=found.page,
         position=found.position,
+        zeroize=found.zeroize,
         links=resolved(found.link, found.gateway.uplink),
         services=tuple(one.service for one in found.service),
     )

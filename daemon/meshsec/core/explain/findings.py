@@ -178,6 +178,8 @@ class Facts:
     """The name of each peer here, and the one on its card."""
     contested: Sequence[str] = ()
     """Peers in whose name somebody forges answers to this node's first messages."""
+    denied: Sequence[str] = ()
+    """Peers in whose name a first message was refused and accepted within the last minute."""
 
 
 def judged(name: str, problem: str, fine: str, fix: str, level: Level = Level.FAIL) -> list[Check]:

@@ -34,7 +34,10 @@ _REFUSED = {
     ),
     "not_signed": (
         "{count} messages were not signed and were ignored",
-        'the senders\' [routing] signatures is "off", or they run olsrd2: set "prefer" there, or here until they sign.',
+        (
+            'the routers in whose name they are do not sign: their [routing] signatures is "off", or they run olsrd2: '
+            'set "prefer" there, or here until they sign. Who only passed the messages on is not at fault.'
+        ),
     ),
 }
 """What doctor says of each counter, and what that means."""
@@ -61,8 +64,13 @@ def _refused(refusal: Refusal) -> str:
     named = ", ".join(f"{one.address} on {one.interface} ({one.count})" for one in refusal.sources[:_NAMED_SOURCES])
     more = len(refusal.sources) + refusal.further_sources - _NAMED_SOURCES
     others = f" and {more} more addresses" if more > 0 else ""
+    claimed = ", ".join(
+        f"{one.originator} (through {one.address} on {one.interface}: {one.count})"
+        for one in refusal.claims[:_NAMED_SOURCES]
+    )
     found = _REFUSED[refusal.counter][0].format(count=refusal.count)
-    return f"{found} in the last two minutes" + (f"; most came from {named}{others}" if named else "")
+    sent = f"; most came from {named}{others}" if named else ""
+    return f"{found} in the last two minutes{sent}" + (f"; most are in the name of {claimed}" if claimed else "")
 
 
 def _where(refusal: Refusal) -> str:

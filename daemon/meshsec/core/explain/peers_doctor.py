@@ -86,6 +86,10 @@ def guard(facts: Facts) -> list[Check]:
         found = f"somebody who hears this node answers in the name of {', '.join(facts.contested)}"
         fix = "`meshsec explain NAME`; this node repeats its attempts until the true answer is first"
         return [Check("first messages", Level.WARN, found, fix)]
+    if facts.denied:
+        found = f"this node was refused and accepted in the name of {', '.join(facts.denied)}"
+        fix = "nothing, if that peer has just started or learnt of this node; otherwise somebody refuses in its name"
+        return [Check("first messages", Level.WARN, found, fix)]
     counts = ", ".join(f"{name} {count}" for name, count in facts.guarded.items() if count) or "nothing"
     fine = f"they are sorted before the IKE daemon reads them; dropped so far: {counts}"
     fix = "see the log of meshsecd for nft's reason; user data is protected all the same"

@@ -1,6 +1,6 @@
 """Which relays are avoided because they route and drop, in words: for ``explain``, ``status`` and ``doctor``."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
@@ -17,14 +17,14 @@ _FIX = (
     "to the nodes behind it; `meshsec explain NAME` of a peer says more"
 )
 _SAID = {
-    What.ON_TRIAL: "{relay}: nothing gets through to {peers} over it; it is avoided while another way is tried",
-    What.LEFT: "{relay}: nothing got through to {peers} over it, who answer by another way: avoided",
+    What.ON_TRIAL: ": nothing gets through to {peers} over it; it is avoided while another way is tried",
+    What.LEFT: ": nothing got through to {peers} over it, who answer by another way: avoided",
     What.PROVED: (
-        "{relay}: what is for {peers} does not arrive over it again, and does by another way: avoided; "
+        ": what is for {peers} does not arrive over it again, and does by another way: avoided; "
         "it, or somebody behind it, drops"
     ),
-    What.ACQUITTED: "{relay}: no other way leads to {peers} either, so it is used again",
-    What.TRIED_AGAIN: "{relay}: it is used again for {peers}, and left if packets still do not arrive over it",
+    What.ACQUITTED: ": no other way leads to {peers} either, so it is used again",
+    What.TRIED_AGAIN: ": it is used again for {peers}, and left if packets still do not arrive over it",
 }
 
 
@@ -40,7 +40,8 @@ class Relays(NamedTuple):
 def decided(decision: Decision, names: Names) -> str:
     """Return a line of the journal."""
     peers = ", ".join(map(names, decision.peers)) or "nobody"
-    return f"relay {_SAID[decision.what].format(relay=names(decision.relay), peers=peers)}"
+    called = _called(decision.relay, decision.peers, names)
+    return f"{called.removeprefix('the ')}{_SAID[decision.what].format(peers=peers)}"
 
 
 def sentences(known: Relays, peer: IPv6Address) -> Iterator[str]:
@@ -50,7 +51,8 @@ def sentences(known: Relays, peer: IPv6Address) -> Iterator[str]:
         yield _explain_silence(known, peer, standing)
     for relay, mark in known.avoidance.marks.items():
         if peer in mark.accusers:
-            yield f"The relay {_avoided(known, relay, mark)}."
+            avoided = _avoided(known, relay, mark)
+            yield f"{avoided[0].upper()}{avoided[1:]}."
             if standing is not None and standing.first_hop == relay:
                 yield f"{known.names(relay)} is used all the same, because the router knows no other way."
 
@@ -58,7 +60,7 @@ def sentences(known: Relays, peer: IPv6Address) -> Iterator[str]:
 def problems(known: Relays) -> list[str]:
     """Return what ``status`` reports."""
     marks = known.avoidance.marks.items()
-    return [f"the relay {_avoided(known, relay, mark)}" for relay, mark in marks if mark.left]
+    return [_avoided(known, relay, mark) for relay, mark in marks if mark.left]
 
 
 def checks(known: Relays, unheard: str) -> list[Check]:
@@ -79,6 +81,12 @@ def _explain_silence(known: Relays, peer: IPv6Address, standing: Standing) -> st
     return found
 
 
+def _called(relay: Address, accusers: Collection[IPv6Address], names: Names) -> str:
+    """Return what is avoided: a relay, or the link to a peer that is the first hop itself."""
+    name = names(relay)
+    return f"the link to {name}" if {names(peer) for peer in accusers} == {name} else f"the relay {name}"
+
+
 def _avoided(known: Relays, relay: Address, mark: Mark) -> str:
     why = "nothing gets through over it, and another way is tried"
     if mark.left:
@@ -86,4 +94,5 @@ def _avoided(known: Relays, relay: Address, mark: Mark) -> str:
     if mark.proved:
         why = "packets over it do not arrive; it, or somebody behind it, drops them"
         why += f", {mark.times} times so far" if mark.times > 1 else ""
-    return f"{known.names(relay)} is avoided for {max(0.0, mark.until - known.now):.0f} s more: {why}"
+    called = _called(relay, mark.accusers, known.names)
+    return f"{called} is avoided for {max(0.0, mark.until - known.now):.0f} s more: {why}"

@@ -157,7 +157,7 @@ def _groups(facts: HostFacts, profile: Profile) -> list[Check]:
     for service, group in facts.groups.items():
         if _is_refused(service, group, profile):
             checks.append(_without_budget(service, group))
-        elif problem := _weightless(group, profile.placements.get(service)):
+        elif problem := _weightless(group, profile.placement(service)):
             fix = "`meshsec export systemd --into /etc/systemd/system`, then systemctl daemon-reload and restart it"
             checks.append(_warn(f"{service}: {problem}", fix))
     return checks

@@ -7,13 +7,15 @@ from meshsec.core.values.model import Address
 
 UNITS = {
     "charon": ("meshsec-ike.service", "meshsec-pluto.service"),
-    "olsrv2d": ("olsrv2d.service",),
+    "olsrv2d": ("olsrv2d.service", "olsrv2-signer.service"),
     "meshsecd": ("meshsecd.service",),
     "overlayd": ("overlayd.service",),
 }
-"""The units of each service. The IKE daemon has two, of which a node runs the one whose package it has."""
+"""The units of each service: the router and its signer, and both IKE daemons, of which a node has one."""
 FILE = "50-meshsec-scheduling.conf"
 PROBING_FILE = "50-meshsec-gateway.conf"
+WRITTEN = "# Written by `meshsec export systemd`: changes made here are lost."
+"""First line of each."""
 
 _TAKES_ITS_CLASS_ITSELF = ("meshsecd",)
 """Once it runs. Until then it reads programs for seconds on a slow machine, without a pause: in a real-time class from
@@ -35,7 +37,7 @@ def probing(probes: Iterable[Address]) -> Mapping[str, str]:
     """Return the drop-in, by its path, by which meshsecd's unit may speak to the addresses that a gateway probes."""
     allowed = [f"IPAddressAllow={one}" for one in probes]
     body = ["", "[Service]", *allowed] if allowed else ["# This node probes nothing."]
-    text = "\n".join(["# Written by `meshsec export systemd`: changes made here are lost.", *body, ""])
+    text = "\n".join([WRITTEN, *body, ""])
     return {f"{UNITS['meshsecd'][0]}.d/{PROBING_FILE}": text}
 
 
@@ -47,7 +49,7 @@ def realtime_units(profile: Profile) -> list[str]:
 
 def _text(profile: Profile, service: str) -> str:
     header = [
-        "# Written by `meshsec export systemd`: changes made here are lost.",
+        WRITTEN,
         f"# Scheduling profile {profile.name}: {profile.description}",
     ]
     settings = _settings(profile, service)

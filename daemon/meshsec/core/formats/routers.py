@@ -72,9 +72,9 @@ def olsrv2d(
 
 
 def _signed(routing: RoutingSettings) -> list[str]:
-    if routing.signatures is Signatures.OFF:
+    if routing.signing is Signatures.OFF:
         return []
-    return [f"signatures = {toml.encode(routing.signatures.value)}", f"signer = {toml.encode(routing.signer)}"]
+    return [f"signatures = {toml.encode(routing.signing.value)}", f"signer = {toml.encode(routing.signer)}"]
 
 
 def _telnet(endpoint: Endpoint | None) -> list[str]:

@@ -22,6 +22,7 @@ The table is no part of the wall: without it user data stays as protected as bef
 """
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from ipaddress import IPv6Address
 from typing import Any
 
@@ -29,11 +30,18 @@ from meshsec.core.trust.identity import locator_of
 from meshsec.core.values.model import EspBackend, RulesSpec
 
 TABLE = "meshsec_ike"
-CONTESTED = "contested"
-"""The set of addresses in whose name somebody forges answers that begin as a true one does."""
-DENIED = "denied"
-"""The set of addresses in whose name somebody refused a request that the true answer accepts. Chance has no part in
-what passes then, for a refusal is held back anyway; that an attempt failed is the forger's doing."""
+
+
+class Contest(StrEnum):
+    """What more than one end said in the name of an address. The values are the names of the sets of addresses."""
+
+    ANSWERED = "contested"
+    """Somebody forges answers that begin as a true one does."""
+    REFUSED = "denied"
+    """A request was refused that was accepted as well: by somebody else, or by a peer that was told of this node only
+    in between. Chance has no part in what passes then, for a refusal is held back anyway; but an attempt that failed
+    says nothing about the peer."""
+
 
 HOLD_MS = 500
 """Milliseconds for which an unproven answer is held back. charon repeats its request five times in that time, so a peer
@@ -87,7 +95,7 @@ def end_points(spec: RulesSpec) -> list[IPv6Address]:
 
 
 def addresses(listing: Iterable[Mapping[str, Any]]) -> frozenset[IPv6Address]:
-    """Return the addresses in a listing of ``CONTESTED`` (``nft -j``). An element that times out is an object."""
+    """Return the addresses in a listing of a ``Contest`` (``nft -j``). An element that times out is an object."""
     elements = [one for entry in listing for one in entry.get("set", {}).get("elem", [])]
     return frozenset(IPv6Address(one["elem"]["val"] if isinstance(one, dict) else one) for one in elements)
 
@@ -109,8 +117,8 @@ def _sets(spec: RulesSpec) -> list[str]:
         _growing("refused", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
         _growing("answered", f"typeof {spi_i}", f"timeout {ATTEMPT_S}s"),
         _growing("answers", f"typeof {spi_i} . {spi_r}", f"timeout {ATTEMPT_S}s"),
-        _growing(CONTESTED, "type ipv6_addr", f"timeout {CONTESTED_S}s"),
-        _growing(DENIED, "type ipv6_addr", f"timeout {CONTESTED_S}s"),
+        _growing(Contest.ANSWERED, "type ipv6_addr", f"timeout {CONTESTED_S}s"),
+        _growing(Contest.REFUSED, "type ipv6_addr", f"timeout {CONTESTED_S}s"),
         _growing("cookied", "type ipv6_addr", "timeout 10s"),
         *(_links_sets(spec) if spec.perimeter.uplinks else []),
     ]
@@ -183,9 +191,9 @@ def _peer(port: int, marker: int) -> str:
         "",
         f'{header.spi_i} . ip6 saddr != @asked counter name "unasked" drop',
         f"{header.first} != {_SA} goto unproven{port}",
-        f"{header.spi_i} @refused update @{DENIED} {{ ip6 saddr }}",
+        f"{header.spi_i} @refused update @{Contest.REFUSED} {{ ip6 saddr }}",
         f"{pair} @answers goto chosen",
-        f"{header.spi_i} @answered update @{CONTESTED} {{ ip6 saddr }}",
+        f"{header.spi_i} @answered update @{Contest.ANSWERED} {{ ip6 saddr }}",
         f"add @answered {{ {header.spi_i} }}",
         f"add @answers {{ {pair} }}",
         "goto chosen",
@@ -218,7 +226,7 @@ def _stranger() -> str:
     chosen = _chain(
         "chosen",
         "",
-        f'ip6 saddr @{CONTESTED} numgen random mod {ODDS} != 0 counter name "forged" drop',
+        f'ip6 saddr @{Contest.ANSWERED} numgen random mod {ODDS} != 0 counter name "forged" drop',
     )
     stranger = _chain(
         "stranger",

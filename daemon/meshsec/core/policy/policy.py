@@ -83,7 +83,7 @@ class Profile(Struct, frozen=True):
     """The keys of a profile. Times are seconds unless the name says otherwise."""
 
     removed: ClassVar[Mapping[str, str]] = {
-        "initiate_timeout": "an attempt that takes longer than 10 s has failed",
+        "initiate_timeout": "an attempt that takes longer than 10 s has failed; after a failure the next may take 20 s",
         "initiate_rate": "this node makes at most 20 attempts a second in the long run",
         "initiate_burst": "this node makes at most 40 attempts at once",
         "backoff_first": "after a failed attempt the next is made in 1 s, later ones in up to 60 s",

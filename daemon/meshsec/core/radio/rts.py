@@ -34,6 +34,7 @@ MOST_LEG_SECONDS = 5.0
 WATCH_SECONDS = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 600.0
 """Seconds between two trials. At the longest, trials take a hundredth of the time."""
+_SUSPECTED = "frames are repeated as if nodes were hidden, and a trial follows"
 _HARMFUL = 0.5
 """A leg with less than this part of the present threshold's efficiency ends the trial."""
 _MOST_GAIN = 10.0
@@ -107,8 +108,12 @@ def _watched(state: State, sample: Sample) -> State:
     if state.since >= 2 * state.pause:  # There was no reason for a trial for long, so the next one is of something new.
         state = replace(state, pause=FIRST_PAUSE, turn=0)
     sent = [one for interval in recent for one in interval.sent]
-    if state.present == RTS_OFF and (why := why_not(sent)):
-        return state if state.tried and state.since < state.pause else replace(state, reason=why)
+    if state.present == RTS_OFF:
+        why = why_not(sent)
+        if not state.tried or state.since >= state.pause:  # Until then the last trial's result is the reason.
+            state = replace(state, reason=why or _SUSPECTED)
+        if why:
+            return state
     other = _next(state, sent)
     if other is None or state.since < state.pause or len(recent) < _LEAST_INTERVALS or sample.frames < LEAST_FRAMES:
         return state

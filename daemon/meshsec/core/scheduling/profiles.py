@@ -12,6 +12,8 @@ from meshsec.core.values import tables
 from meshsec.core.values.tables import Problem, RefusedError, Table
 
 SERVICES = ("charon", "olsrv2d", "meshsecd", "overlayd")
+ROUTER, SIGNER = "olsrv2d", "olsrv2-signer"
+"""The router sends nothing before its signer has signed it, so the signer is placed as the router is."""
 KERNEL_THREADS = ("ksoftirqd", "irq")
 """The kernel's threads that serve the mesh interfaces: soft interrupts with threaded NAPI, and threaded interrupts."""
 
@@ -117,9 +119,13 @@ class Profile:
         """The lowest level of the ladder, counted from 1, that is a real-time class; 0 when none is."""
         return next((level for level, one in enumerate(self.ladder, start=1) if one.is_realtime), 0)
 
+    def placement(self, service: str) -> Placement | None:
+        """Return what a service or kind of kernel thread gets; None when it is left alone."""
+        return self.placements.get(ROUTER if service == SIGNER else service)
+
     def class_of(self, service: str) -> SchedulingClass | None:
         """Return the class of a service or kind of kernel thread; None when it is left alone."""
-        placement = self.placements.get(service)
+        placement = self.placement(service)
         return placement.scheduling if placement else None
 
     def classes_of(self, service: str) -> tuple[SchedulingClass, ...]:

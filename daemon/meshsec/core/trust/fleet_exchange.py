@@ -142,6 +142,11 @@ def encode(line: Hello | Summary | Offer | Answer) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
+def numbers(said: Hello | Summary) -> Mapping[bytes, int]:
+    """Return the number of the list that the other node has of each fleet, by the fleet's public key."""
+    return {bytes.fromhex(key): one.list for key, one in said.fleets.items()}
+
+
 def hello(mine: Holdings) -> Hello:
     """Return the client's first message: what it has."""
     return Hello({key.hex(): _Known(one.number, one.digest) for key, one in mine.items()})

@@ -9,6 +9,8 @@ class FailureKind(StrEnum):
 
     FORGED = "forged"
     """Two different answers came to one first message: somebody forges answers."""
+    DENIED = "denied"
+    """A first message was refused and accepted: by two ends, or by a peer that was told of this node in between."""
     NOT_TRUSTED = "not-trusted"
     """The peer refused this node's authentication."""
     OTHER_KEY = "other-key"
@@ -31,6 +33,10 @@ class FailureKind(StrEnum):
     """This node's IKE daemon is not in order."""
     OTHER = "other"
     """Any other, and words that the adapter does not know."""
+
+
+OF_NOBODY_KNOWN = frozenset({FailureKind.FORGED, FailureKind.DENIED})
+"""Failures that say nothing about the peer: a stranger may have made them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ class Source:
     interface: str
     address: str
     count: int
+    originator: str = ""
+    """Router in whose name the messages were, where this is a claim. The source may have passed them on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +26,5 @@ class Refusal:
     """Those with most first, at most sixteen."""
     further_sources: int = 0
     """Least number of further sources; large when somebody invents addresses."""
+    claims: tuple[Source, ...] = ()
+    """In whose name most of it was, and by whom it came, those with most first, at most sixteen."""
