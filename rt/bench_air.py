@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rt.measure.frame import Bench
-from rt.measure.plot import PANEL, marked, page, points, wanted
+from rt.measure.plot import footer, marked, page, points, wanted
 from rt.measure.results import QUICK, Cell, Result
 from tests.lab.basics.places import REPOSITORY
 
@@ -27,6 +27,8 @@ SENSES = {"all sense each other": 255, "sensing two places away": 2, "sensing ne
 OCTETS = (100, 500, 1000, 1500) if QUICK else (100, 200, 350, 500, 700, 1000, 1250, 1500)
 THRESHOLDS: dict[str, int | None] = {"without RTS": None, "RTS before every frame": 0, "RTS above 500 octets": 500}
 CONTENTION, LINE, HIDDEN = "stations that contend", "line of relays", "two hidden stations"
+_SIZE = 8.0, 9.3
+"""Inches of the picture: one panel under the other."""
 _DAEMON = REPOSITORY / "daemon"
 _HIDDEN_RATE = "6"
 """Mbit/s of hidden stations: long frames, as over a long link."""
@@ -94,7 +96,7 @@ def run(program: Path, number: int, arguments: list[str]) -> dict[str, Any]:
 def draw(result: Result) -> None:
     """Draw a panel for each place."""
     title = marked("802.11g in virtual time: shared, relayed and hidden", result)
-    with page(result.name, title, (PANEL[0] * len(_PANELS), PANEL[1] + 1), ncols=len(_PANELS)) as axes:
+    with page(result.name, title, _SIZE, footer(result.cells), nrows=len(_PANELS)) as axes:
         for one, (place, (word, across)) in zip(axes, _PANELS.items(), strict=True):
             lines = {f"{word}: {what}": samples for what, samples in series(result.cells, place).items()}
             points(one, lines, across, f"Mbit/s ({wanted('Mbit/s')})")

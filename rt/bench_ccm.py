@@ -50,6 +50,7 @@ def main() -> int:
     result = bench.result({**params, "citation": paper.CITATION})
     result.ratios.extend(ratios(result.cells))
     result.peers = programs.versions()
+    result.guest = guest.versions() if bench.options.guest else {}
     return bench.finish(result, figures.draw, [*_sentences(result.ratios), *lacking])
 
 

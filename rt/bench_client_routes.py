@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rt.measure.frame import Bench
-from rt.measure.plot import marked, page
+from rt.measure.plot import footer, marked, page
 from rt.measure.results import QUICK, MeasurementError, Result
 from rt.smesh import paper, tables
 from rt.smesh.network import THEIRS, network
@@ -34,7 +34,9 @@ FOLLOWED = 60.0
 """Seconds after which all watched routes must have followed."""
 BETWEEN = 0.002
 """Seconds between two looks at the tables; each look takes some milliseconds more."""
-SIZE = (17.0, 5.6)
+SIZE = (13.0, 9.3)
+COLUMNS = 2
+"""Nodes side by side, so that the letters of the tables can be read on a page."""
 
 
 def main() -> int:
@@ -113,9 +115,14 @@ def draw(result: Result, shown: Mapping[str, Sequence[Row]]) -> None:
     if not shown:
         return
     title = "Routing tables while the client is at the third router: 2006 above, ours below"
-    with page(result.name, marked(title, result), SIZE, nrows=2, ncols=len(shown), height_ratios=(8, 15)) as axes:
+    rows = -(-len(shown) // COLUMNS)
+    layout = {"nrows": 2 * rows, "ncols": COLUMNS, "height_ratios": (8, 15) * rows}
+    with page(result.name, marked(title, result), SIZE, footer(result.cells), **layout) as axes:
+        for one in axes:
+            one.set_axis_off()
         for number, (name, table) in enumerate(shown.items()):
-            above, below = axes[number], axes[number + len(shown)]
+            first = number // COLUMNS * 2 * COLUMNS + number % COLUMNS
+            above, below = axes[first], axes[first + COLUMNS]
             _text(above, f"{THEIRS[name]} (2006)", tables.lines(paper.FIGURE_7[THEIRS[name]], columns=3))
             _text(below, f"{name}, {paper.ROLES[THEIRS[name]]}", tables.lines(table))
 
@@ -123,7 +130,7 @@ def draw(result: Result, shown: Mapping[str, Sequence[Row]]) -> None:
 def _text(axes: "Axes", title: str, lines: list[str]) -> None:
     axes.set_axis_off()
     axes.set_title(title, loc="left")
-    axes.text(0, 1, "\n".join(lines), family="monospace", fontsize=6.8, va="top", transform=axes.transAxes)
+    axes.text(0, 1, "\n".join(lines), family="monospace", fontsize=9, va="top", transform=axes.transAxes)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rt.measure.frame import Bench
-from rt.measure.plot import PANEL, marked, page, points
+from rt.measure.plot import PANEL, footer, marked, page, points
 from rt.measure.results import QUICK, Cell, MeasurementError, Result
 from tests.lab.basics import programs
 from tests.lab.basics.places import REPOSITORY
@@ -83,7 +83,7 @@ def samples(found: Sequence[Exchange]) -> Iterator[tuple[Mapping[str, object], s
 def draw(result: Result) -> None:
     """Draw a panel for data and one for acknowledgements."""
     title = marked("Exchanges of a page on modelled 802.11n air, in virtual time", result)
-    with page(result.name, title, (PANEL[0] * 2, PANEL[1] + 1), ncols=2) as axes:
+    with page(result.name, title, (PANEL[0] * 2, PANEL[1] + 1), footer(result.cells), ncols=2) as axes:
         for one, what in zip(axes, (DATA, ACKS), strict=True):
             points(one, series(result.cells, what), f"{what} of a group", "us (less is better)")
             one.set_title(what)

@@ -18,6 +18,8 @@ from rt.bench_latency import KERNELS, RT, Kernel
 from rt.kernels import figure as kernels_figure
 from rt.kernels.boot import Boot, Ground, boot
 from rt.kernels.cases import Case
+from rt.measure import in_guest
+from rt.measure.cores import awaited
 from rt.measure.frame import Bench
 from rt.measure.results import DIRECTORY, QUICK, MeasurementError, Result
 from rt.sa_setup.policy import OURS
@@ -50,7 +52,7 @@ def main() -> int:
         bench.say(f"{', '.join(kernel.name for kernel in KERNELS)}: {samples} set-ups for each profile and load")
         # Each emulated guest takes one core. Processes, because they can be ended when somebody interrupts.
         with Pool(len(os.sched_getaffinity(0))) as pool:
-            for kernel, each in pool.imap_unordered(partial(_measure, samples=samples), KERNELS):
+            for kernel, each in awaited(pool.imap_unordered(partial(_measure, samples=samples), KERNELS)):
                 measured[kernel] = each
                 bench.say(f"{kernel.name}: measured")
     result = _result(bench, {kernel: measured[kernel] for kernel in KERNELS if kernel in measured})
@@ -81,6 +83,7 @@ def _result(bench: Bench, measured: Mapping[Kernel, Boot]) -> Result:
             bench.take({"what": phase, **key}, "ms", [1000 * figure(times) for times in measured_case.block.times])
         bench.take({"what": "cyclictest", **key}, "us", measured_case.wake_ups)
     result = bench.result({**params, "time": "1 ns for each instruction"})
+    result.guest = in_guest.merged(each.guest for each in measured.values())
     result.ratios += [*_by_kernel(measured), *_by_load(measured)]
     return result
 

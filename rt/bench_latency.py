@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from rt.measure import in_guest
 from rt.measure.frame import Bench
 from rt.measure.plot import boxes
 from rt.measure.results import DIRECTORY, QUICK, Cell, MeasurementError, Result
@@ -75,7 +76,7 @@ def _measure(kernel: Kernel, loops: int) -> Measured:
     folder = DIRECTORY / "latency" / kernel.name
     for old in folder.glob("*"):
         old.unlink()
-    command = f"rt/guest/latency {loops} {' '.join(LOADS)}"
+    command = in_guest.asking("rt-tests", "iperf3") + f"rt/guest/latency {loops} {' '.join(LOADS)}"
     outcome = guest.run_in_guest(
         command, folder, seconds=SECONDS, kernel=kernel.kind, arguments=kernel.arguments, deterministic=True
     )
@@ -113,6 +114,7 @@ def _result(bench: Bench, measured: Mapping[Kernel, Measured]) -> Result:
     for load, (kernel, each) in product(LOADS, measured.items()):
         bench.take({"load": load, "kernel": kernel.name}, "us", each.latencies[load])
     result = bench.result({**params, "octets": octets, "time": "1 ns for each instruction"})
+    result.guest = in_guest.merged(in_guest.left(DIRECTORY / "latency" / kernel.name) for kernel in measured)
     result.ratios += _ratios(measured)
     return result
 

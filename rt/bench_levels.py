@@ -111,8 +111,9 @@ def _draw(result: Result) -> None:
     profiles = [*dict.fromkeys(str(cell.key["profile"]) for cell in result.cells)]
     width, height = plot.PANEL
     title = "Response time by level of authentication: median, bars from the least to the greatest"
-    size = (2 * width * len(profiles), height)
-    with plot.page(result.name, plot.marked(title, result), size, ncols=len(profiles)) as axes:
+    size = (2 * width, height * len(profiles))
+    about = plot.footer([cell for cell in result.cells if cell.key["what"] == "total"])
+    with plot.page(result.name, plot.marked(title, result), size, about, nrows=len(profiles)) as axes:
         for one, profile in zip(axes, profiles, strict=True):
             series: dict[str, dict[str, list[float]]] = {}
             for cell in result.cells:

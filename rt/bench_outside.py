@@ -80,7 +80,7 @@ def main() -> int:
     }
     result = bench.result(params, [*sums.cells(samples), *aired.cells, *sums.times_cells(samples), *flows.cells()])
     result.ratios = [*sums.ratios(samples), *sums.published()]
-    result.peers = {"iperf3": iperf.version()}
+    result.peers, result.guest = {"iperf3": iperf.version()}, throughput_guest.versions()
     words = [f"{flow}: {limit}." for flow, limit in flows.limits.items()]
     return bench.finish(result, partial(draw_outside, samples=samples), [*sums.tables(samples), "", *words, *missed])
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rt.measure.frame import Bench
-from rt.measure.plot import COLOURS, MARKERS, WIDE_RANGE, decimal, marked, page, points
+from rt.measure.plot import COLOURS, MARKERS, WIDE_RANGE, decimal, footer, marked, page, points
 from rt.measure.results import QUICK, Cell, Result
 from rt.primitives import programs
 from rt.primitives.programs import ALGORITHMS, SIZES, Taken
@@ -63,7 +63,7 @@ def _all(measure: Callable[[], Iterator[Taken]]) -> list[Taken]:
 def draw(result: Result) -> None:
     """Draw hashes by size, signatures, the overlay's ciphers, and packets, each with an axis of its own."""
     title = marked("What one processor does: more is better (median, bars from the least to the greatest)", result)
-    with page(result.name, title, _SIZE, nrows=2, ncols=2) as axes:
+    with page(result.name, title, _SIZE, footer(result.cells), nrows=2, ncols=2) as axes:
         hashes = {
             name: {cell.key["bytes"]: cell.samples for cell in result.cells if cell.key["what"] == name}
             for name in ALGORITHMS[:2]

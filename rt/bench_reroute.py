@@ -11,6 +11,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from rt.measure import in_guest
 from rt.measure.frame import Bench
 from rt.measure.plot import boxes
 from rt.measure.results import DIRECTORY, QUICK, Cell, MeasurementError
@@ -34,7 +35,8 @@ def main() -> int:
     folder = DIRECTORY / "reroute"
     times = folder / "times"
     times.unlink(missing_ok=True)
-    command = f"{patience.VARIABLE}={PATIENCE} .venv/bin/python -m rt.guest.reroute {rounds} /results/{times.name}"
+    measure = f"{patience.VARIABLE}={PATIENCE} .venv/bin/python -m rt.guest.reroute {rounds} /results/{times.name}"
+    command = in_guest.asking("charon-systemd") + measure
     with bench.measuring():
         bench.say(f"the guest, {rounds} rounds")
         outcome = guest.run_in_guest(command, folder, seconds=SECONDS, deterministic=True)
@@ -42,6 +44,7 @@ def main() -> int:
             raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")
     params = {"rounds": rounds, "time": "1 ns for each instruction", "target_s": TARGET}
     result = bench.result(params, read(times) if times.exists() else [])
+    result.guest = in_guest.left(folder)
     late = [value for cell in result.cells for value in cell.samples if value > TARGET]
     words = f"under {TARGET:g} s: {'missed by ' + str(len(late)) if late else 'all'}"
     title = f"From a relay's vanishing to the other route (every time is to be under {TARGET:g} s)"

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -26,7 +27,8 @@ from rt.sa_setup.rig import SAMPLE_TIMEOUT, Circumstances, Rig
 from rt.sa_setup.targets import UNASKED, UNSEEN, judged
 from tests.lab.node import capabilities
 
-ROUNDS, SAMPLES = (1, 3) if QUICK else (2, 15)
+ROUNDS, SAMPLES = (1, 3) if QUICK else (5, 6)
+"""Six samples give a round an interval, and five rounds show when one of them is of another kind than the others."""
 STREAM_SECONDS = 4.0 if QUICK else 15.0
 _CHOICES: Mapping[str, tuple[str, Sequence[Any]]] = {
     "part": ("parts", PARTS),
@@ -134,16 +136,18 @@ def _cells(key: Key, taken: Taken) -> Iterator[Cell]:
     timed = [one for block in taken.blocks for one in block.timed]
     times = [one for block in taken.blocks for one in block.times]
     overdue = sum(block.overdue for block in taken.blocks)
-    if totals := [total for block in taken.blocks for total in block.totals(SAMPLE_TIMEOUT)]:
-        yield Cell(key.of(what="total", source="capture"), "ms", [1000 * total for total in totals], overdue)
+    by_round = [[1000 * total for total in block.totals(SAMPLE_TIMEOUT)] for block in taken.blocks]
+    if totals := list(chain(*by_round)):
+        rounds = tuple(map(len, by_round))
+        yield Cell(key.of(what="total", source="capture"), "ms", totals, overdue, rounds)
     phases = {
-        "ike_sa_init": [one.ike_sa_init for one in times],
-        "ike_auth": [one.ike_auth for one in times],
-        "first_esp": [one.first_esp for one in times if one.first_esp is not None],
+        "ike_sa_init": [[one.ike_sa_init for one in block.times] for block in taken.blocks],
+        "ike_auth": [[one.ike_auth for one in block.times] for block in taken.blocks],
+        "first_esp": [[one.first_esp for one in block.times if one.first_esp is not None] for block in taken.blocks],
     }
-    for phase, samples in phases.items():
-        if samples:
-            yield Cell(key.of(what=phase, source="capture"), "ms", [1000 * sample for sample in samples])
+    for phase, blocks in phases.items():
+        if samples := [1000 * sample for sample in chain(*blocks)]:
+            yield Cell(key.of(what=phase, source="capture"), "ms", samples, rounds=tuple(map(len, blocks)))
     path = 2 * _round_trip(taken)
     if key.place == "none" and times and path:
         beyond = [1000 * (one.total - path) for one in times]

@@ -21,6 +21,8 @@ from rt.kernels import paper_figure
 from rt.kernels.boot import Ground, boot, read
 from rt.kernels.cases import Case, of_paper
 from rt.kernels.rig import CHANNEL, SAMPLE_TIMEOUT
+from rt.measure import in_guest
+from rt.measure.cores import awaited
 from rt.measure.frame import Bench
 from rt.measure.journal import Journal
 from rt.measure.results import DIRECTORY, QUICK, Cell, MeasurementError, Result
@@ -81,7 +83,8 @@ def _boot_all(bench: Bench, journal: Journal, wanted: dict[Ground, Sequence[Case
     try:
         # As in bench-kernels: each emulated guest takes one core.
         with ThreadPool(len(os.sched_getaffinity(0))) as pool:
-            for ground, failure in pool.imap_unordered(partial(_boot, samples=bench.options.rounds), boots):
+            results = pool.imap_unordered(partial(_boot, samples=bench.options.rounds), boots)
+            for ground, failure in awaited(results):
                 _keep(bench, journal, ground, wanted.pop(ground))
                 if failure:
                     bench.left_out.append(failure)
@@ -113,7 +116,8 @@ def _keep(bench: Bench, journal: Journal, ground: Ground, cases: Sequence[Case])
             bench.left_out.append(str(error))
             continue
         one = booted.cases[case]
-        found = {"release": booted.release, "block": one.block.as_dict(), "latest": max(one.wake_ups)}
+        found = {"release": booted.release, "guest": dict(booted.guest), "latest": max(one.wake_ups)}
+        found["block"] = one.block.as_dict()
         journal.add(_visit(ground, case), found)
 
 
@@ -136,7 +140,9 @@ def _result(bench: Bench, found: Mapping[Ground, Mapping[Case, Any]]) -> Result:
         "given_up_after_s": SAMPLE_TIMEOUT,
         "kernels": {ground.kernel.name: one["release"] for ground, cases in found.items() for one in cases.values()},
     }
-    return bench.result(params, [cell for ground, cases in found.items() for cell in _cells(ground, cases)])
+    result = bench.result(params, [cell for ground, cases in found.items() for cell in _cells(ground, cases)])
+    result.guest = in_guest.merged(one.get("guest", {}) for cases in found.values() for one in cases.values())
+    return result
 
 
 def _cells(ground: Ground, cases: Mapping[Case, Any]) -> Iterator[Cell]:

@@ -95,7 +95,7 @@ def _result(bench: Bench, samples: Samples, more: Mapping[str, object]) -> Resul
     }
     result = bench.result(params, sums.cells(samples))
     result.ratios = list(sums.ratios(samples))
-    result.peers = {"cjdroute": cjdroute_version()}
+    result.peers, result.guest = {"cjdroute": cjdroute_version()}, throughput_guest.versions()
     return result
 
 

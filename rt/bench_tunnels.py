@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rt.measure import in_guest
 from rt.measure.frame import Bench
 from rt.measure.plot import boxes
 from rt.measure.results import DIRECTORY, QUICK, MeasurementError
@@ -50,7 +51,9 @@ def main() -> int:
     if len(lines) == len(lacking):
         bench.need("\n".join(lacking))
     params = {"rounds": options.rounds, "guest": not options.here, "lacking": lacking}
-    return bench.finish(bench.result(params), partial(boxes, title="Networks inside a pair's SA"), lacking)
+    result = bench.result(params)
+    result.guest = {} if options.here else in_guest.left(folder)
+    return bench.finish(result, partial(boxes, title="Networks inside a pair's SA"), lacking)
 
 
 def _measure_here(rounds: int, taken: Path) -> None:
@@ -64,7 +67,7 @@ def _checked(done: subprocess.CompletedProcess[bytes]) -> None:
 
 def _measure_in_guest(rounds: int, folder: Path, name: str) -> None:
     measure = f".venv/bin/python -m rt.tunnels.measure {rounds} /results/{name}"
-    command = f"modprobe -a {_MODULES}\n{patience.VARIABLE}={PATIENCE} {measure}"
+    command = f"{in_guest.asking()}modprobe -a {_MODULES}\n{patience.VARIABLE}={PATIENCE} {measure}"
     outcome = guest.run_in_guest(command, folder, seconds=SECONDS, kernel="generic", deterministic=True)
     if outcome.status != 0:
         raise MeasurementError(f"status {outcome.status}: {outcome.output}{outcome.console}")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rt.ccm import paper
-from rt.measure.plot import decimal, marked, page, points
+from rt.measure.plot import decimal, footer, marked, page, points
 from rt.measure.results import Cell, Result, machine, percentile
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def draw(result: Result) -> None:
     """
     if messages := [panel for panel in _PANELS if _per_octet(result.cells, *panel)]:
         title = marked(f"AES-CCM beside other AEADs, by size ({_LENGTHS})\n{_BARS}; {_where(result)}", result)
-        with page(result.name, title, (13.0, 11.0), nrows=2, ncols=2) as axes:
+        with page(result.name, title, (13.0, 11.0), _footer(result, WITH), nrows=2, ncols=2) as axes:
             for one, (where, what) in zip(axes, messages, strict=False):
                 _by_size(one, _per_octet(result.cells, where, what), "ns per octet (less is better)")
                 one.set_title(f"{what}, {where}")
@@ -38,13 +38,17 @@ def draw(result: Result) -> None:
             f"1000 messages over UDP on loopback ({_LENGTHS})\n{_BARS}, those of 2016 both other ends; {_where(result)}"
         )
         title = marked(title, result)
-        with page(f"{result.name}-udp", title, (13.0, 6.0), ncols=2) as axes:
+        with page(f"{result.name}-udp", title, (13.0, 6.0), _footer(result, LOOPBACK), ncols=2) as axes:
             for one, what in zip(axes, ("sending", "receiving"), strict=True):
                 _messages(one, result.cells, what)
     if bare := _bare(result.cells):
         title = marked(f"AES-CCM on a bare machine that QEMU emulates ({_LENGTHS})", result)
-        with page(f"{result.name}-bare", title, (13.0, 6.0)) as axes:
+        with page(f"{result.name}-bare", title, (13.0, 6.0), _footer(result, BARE)) as axes:
             _by_size(axes[0], bare, "emulated instructions per octet (no time)")
+
+
+def _footer(result: Result, where: str) -> str:
+    return footer([cell for cell in result.cells if str(cell.key["where"]).startswith(where)])
 
 
 def _where(result: Result) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rt.bench_latency import Kernel, histogram
 from rt.kernels.cases import Case
+from rt.measure import in_guest
 from rt.measure.results import MeasurementError
 from rt.sa_setup.block import Block
 from tests.lab.basics import patience
@@ -34,6 +35,7 @@ for cipher in "aead rfc4106(gcm(aes)) {_KEY} 128" "enc cbc(des3_ede) {_KEY_3DES}
     ip xfrm state flush
 done
 mkdir -p build/artifacts
+{in_guest.asking("charon-systemd", "hostapd", "rt-tests")}
 mount --bind /results build/artifacts
 export {patience.VARIABLE}={PATIENCE}
 exec .venv/bin/python -m rt.kernels.rig"""
@@ -71,6 +73,8 @@ class Boot:
 
     release: str
     cases: Mapping[Case, Measured]
+    guest: Mapping[str, str]
+    """Its kernel, system and versions, as it says itself."""
 
 
 def boot(ground: Ground, folder: Path, samples: int, cases: Sequence[Case], pause: float = 0.0) -> Boot:
@@ -88,7 +92,7 @@ def boot(ground: Ground, folder: Path, samples: int, cases: Sequence[Case], paus
 def read(folder: Path, cases: Sequence[Case]) -> Boot:
     """Return what the guest left; raises MeasurementError when nothing was set up in a case, or a load was none."""
     found = {case: _measured(folder / f"{case}.json") for case in cases}
-    return Boot((folder / "release").read_text(encoding="ascii"), found)
+    return Boot((folder / "release").read_text(encoding="ascii"), found, in_guest.asked(folder))
 
 
 def _measured(path: Path) -> Measured:

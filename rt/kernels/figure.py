@@ -13,7 +13,8 @@ def draw(result: Result) -> None:
     plot.boxes(result, "Cold set-ups and wake-ups by kernel, in deterministic time", compare="kernel")
     width, height = plot.PANEL
     title = "By kernel, in deterministic time: median, bars from the least to the greatest"
-    with plot.page(f"{result.name}-by-kernel", title, (2 * width, height), ncols=2) as (set_ups, wake_ups):
+    about = plot.footer(result.cells, result.guest)
+    with plot.page(f"{result.name}-by-kernel", title, (2 * width, height), about, ncols=2) as (set_ups, wake_ups):
         cold, late = "cold set-up of IKE_SA and CHILD_SA, ms", "lateness of a SCHED_FIFO 95 thread beside it, us"
         plot.points(set_ups, _series(result.cells, "total"), "kernel", f"{cold} (less is better)")
         plot.points(wake_ups, _series(result.cells, "cyclictest"), "kernel", f"{late} (less is better)")

@@ -21,7 +21,7 @@ def draw(result: Result) -> None:
     title = "Figures 8 and 9 of 2007 by kernel and testbed: response time by the load's nice value"
     about = f"{title}\nDeterministic time; median, bars from the least to the greatest"
     size = 2 * width, 2 * height
-    footer = plot.footer(cells)
+    footer = plot.footer(cells, result.guest)
     with plot.page(result.name, plot.marked(about, result), size, footer, nrows=2, ncols=2, sharey=True) as axes:
         panels = [(place, suite) for _, suite in BOTH_LOADS for place in PLACES]
         for one, (place, suite) in zip(axes, panels, strict=True):

@@ -50,6 +50,8 @@ SAMPLE_TIMEOUT = 30.0
 """Seconds of the guest for one set-up, and for whatever else must happen while it is measured."""
 SETTLING, GOVERNED_SETTLING = 0.5, 3.0
 """Seconds from the load's begin to the first set-up: a governor that has just met the load is another question."""
+UNDISTURBED = 0.1
+"""Seconds after the begin of a set-up in which nobody asks meshsecd for its state, which would delay it."""
 WITHIN = 20.0
 """Seconds of the guest after which a block takes no further sample, however many were planned."""
 CHANNEL = medium.Channel("air", 2412, 24)
@@ -220,6 +222,7 @@ def _set_up_anew(nodes: Line) -> Sample:
     initiator.wait_state(peer, "protected", seconds)
     begin = time.time()
     attempts = initiator.control.ask("renegotiate", peer=peer.name)["attempts"]
+    time.sleep(UNDISTURBED)
 
     def established() -> bool:
         status = initiator.control.peer(peer.name)

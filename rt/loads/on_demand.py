@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rt.loads.place import Place
-from rt.measure.results import DIRECTORY
+from rt.measure.results import WHOLE_RUNS
 from tests.lab.basics.shell import run
 
 VIDEO_RATE = 500_000
@@ -94,8 +94,8 @@ def on_demand(
 
 
 def _video() -> Path:
-    """Return the file, which is encoded when it is first wanted."""
-    path = DIRECTORY / "on-demand" / f"video-{_VIDEO_SECONDS}.mp4"
+    """Return the file, which is encoded when it is first wanted. Quick runs take the same one."""
+    path = WHOLE_RUNS / "on-demand" / f"video-{_VIDEO_SECONDS}.mp4"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".part")

@@ -1,13 +1,22 @@
-"""Which processors nodes and their loads run on, so that they do not disturb one another."""
+"""Which processors nodes, their loads and emulated guests run on, so that they do not disturb one another."""
 
+import multiprocessing
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from tests.lab.faults import load
 from tests.lab.node.node import Node
 
+if TYPE_CHECKING:
+    from multiprocessing.pool import IMapIterator
+
+Result = TypeVar("Result")
+
+_LOOK_UP = 1.0
+"""Seconds after which a wait for guests looks for a signal."""
 _AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
@@ -45,3 +54,18 @@ def nice_counts() -> Iterator[bool]:
         yield True
     finally:
         _AUTOGROUP.write_text(before)
+
+
+def awaited(results: "IMapIterator[Result]") -> Iterator[Result]:
+    """Yield the results of a pool as they come. A signal that comes just before a wait is heeded soon, too.
+
+    It would not end that wait: Python sees a signal when the call returns in which it came.
+    """
+    while True:
+        try:
+            result = results.next(timeout=_LOOK_UP)
+        except multiprocessing.TimeoutError:
+            continue
+        except StopIteration:
+            return
+        yield result

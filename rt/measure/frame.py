@@ -64,6 +64,7 @@ class Bench:
         """Things that could not be measured, in words; the run went on without them."""
         self._samples: dict[About, list[float]] = {}
         self._given_up: dict[About, int] = {}
+        self._rounds: dict[About, list[int]] = {}
         self._planned = 0
         self._begun = 0
         self._spent: list[float] = []
@@ -173,15 +174,16 @@ class Bench:
         return f", {left / 60:.0f} min left" if left >= _MINUTE else f", {left:.0f} s left"
 
     def take(self, key: Mapping[str, object], unit: str, values: Iterable[float], given_up: int = 0) -> None:
-        """Keep samples of one cell. ``given_up``: how many of them are lower bounds, greater than all others."""
-        about = tuple(key.items()), unit
-        self._samples.setdefault(about, []).extend(values)
+        """Keep samples of one cell that one visit took. ``given_up``: how many are lower bounds, above all others."""
+        about, taken = (tuple(key.items()), unit), list(values)
+        self._samples.setdefault(about, []).extend(taken)
+        self._rounds.setdefault(about, []).append(len(taken))
         self._given_up[about] = self._given_up.get(about, 0) + given_up
 
     def cells(self) -> list[Cell]:
         """Return all that ``take`` has kept, a cell for each key and unit."""
         return [
-            Cell(dict(about[0]), about[1], values, self._given_up[about])
+            Cell(dict(about[0]), about[1], values, self._given_up[about], _several(self._rounds[about]))
             for about, values in self._samples.items()
             if values
         ]
@@ -210,6 +212,11 @@ class Bench:
         if self.cut_short:
             self.say(f"cut short: {self.cut_short}; what was measured before is kept")
         return 1 if self.cut_short else 0
+
+
+def _several(rounds: Sequence[int]) -> Sequence[int]:
+    """Return the samples of each round, if one has several: else their order says it."""
+    return rounds if max(rounds) > 1 else ()
 
 
 def _positive(text: str) -> int:

@@ -1,8 +1,7 @@
 """The one style of all plots: size, fonts, colours, and axes that say their unit and what is good."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import comb
 from statistics import median
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,8 @@ PANEL = (6.0, 4.8)
 DPI = 150
 TALLEST = 1400
 """Pixels that a picture may be high: it fits on a page, with letters that can be read there."""
+WIDEST = 2000
+"""Pixels that a picture may be wide: a page shows it in half of that, and its letters are then 8 pixels high."""
 WIDTH = 11.0
 """Inches of a figure of rows, most of them for their labels."""
 ROW, ROWS_FRAME, HEAD = 0.32, 1.1, 1.4
@@ -66,12 +67,11 @@ def wanted(unit: str) -> str:
 
 
 @contextmanager
-def page(
-    name: str, title: str, size: tuple[float, float], footer: str = "", **layout: Any
-) -> Iterator[Sequence["Axes"]]:
+def page(name: str, title: str, size: tuple[float, float], footer: str, **layout: Any) -> Iterator[Sequence["Axes"]]:
     """Give the axes of a figure to be drawn on, then write build/bench/NAME.svg and NAME.png.
 
-    ``size`` is in inches; a figure is never higher than ``TALLEST``. ``footer`` is a line below everything.
+    ``size`` is in inches; a figure is never higher than ``TALLEST`` and never wider than ``WIDEST``. ``footer`` is a
+    line below everything.
     """
     import matplotlib  # noqa: PLC0415 - heavy, and only needed at the very end
 
@@ -79,10 +79,10 @@ def page(
     from matplotlib import pyplot  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
-    lines = fill(footer, int(size[0] * FOOTER_LETTERS))
+    width, height = min(size[0], WIDEST / DPI), min(size[1], TALLEST / DPI)
+    lines = fill(footer, int(width * FOOTER_LETTERS))
     strip = FOOTER_LINE * (lines.count("\n") + 1.5) if footer else 0.0
     with pyplot.rc_context(STYLE):
-        width, height = size[0], min(size[1], TALLEST / DPI)
         engine = ConstrainedLayoutEngine(rect=(0, strip / height, 1, 1 - strip / height))
         figure, axes = pyplot.subplots(figsize=(width, height), squeeze=False, layout=engine, **layout)
         figure.suptitle("\n".join(fill(line, int(width * TITLE_LETTERS)) for line in title.splitlines()))
@@ -100,29 +100,25 @@ def page(
         pyplot.close(figure)
 
 
-def footer(cells: Sequence[Cell]) -> str:
-    """Return the line that says where these cells were measured, with what, and how often."""
-    counts = sorted({len(cell.samples) for cell in cells})
-    often = f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+def footer(cells: Sequence[Cell], guest: Mapping[str, str] | None = None) -> str:
+    """Return the line that says where these cells were measured, with what, and how often.
+
+    ``guest``: what the guest was, if one measured them.
+    """
+    return origin([len(cell.samples) for cell in cells], guest)
+
+
+def origin(counts: Iterable[int], guest: Mapping[str, str] | None = None) -> str:
+    """Return the same for so many samples of each median."""
+    found = sorted(set(counts))
+    often = f"n = {found[0]}" if len(found) == 1 else f"n = {found[0]} to {found[-1]}" if found else "no sample"
     here, took_part = machine(), versions()
     where = f"{here['cpu']}, {here['cores']} cores, Linux {here['kernel']}, {here['system']}"
+    if guest:
+        inside, where = dict(guest), f"host: {where}"
+        where = f"in a guest: Linux {inside.pop('kernel', 'unknown')}, {inside.pop('system', 'unknown')}; {where}"
+        took_part = {"meshsec": took_part["meshsec"], **inside}
     return f"{often} for each median; {where}; " + ", ".join(f"{name} {one}" for name, one in took_part.items())
-
-
-def interval(samples: Sequence[float], percent: float = 95.0) -> tuple[float, float]:
-    """Return the confidence interval of the median, by order statistics (Conover, 3rd edition, section 3.2).
-
-    It assumes no distribution. With fewer than six samples no interval has 95 %: then it is from the least to the
-    greatest.
-    """
-    ordered = sorted(samples)
-    count, outside, rank = len(ordered), 0.0, 0
-    for each in range(count // 2):
-        outside += 2 * comb(count, each) / 2**count
-        if outside > 1 - percent / 100:
-            break
-        rank = each
-    return ordered[rank], ordered[-1 - rank]
 
 
 def extremes(samples: Sequence[float]) -> tuple[float, float]:
@@ -158,7 +154,9 @@ def boxes(  # noqa: PLR0913  # one for each way in which pictures of rows differ
         shown = [cell for _, cells in panels for cell in cells]
         size = (WIDTH, HEAD + sum(heights))
         place = name if number == 1 else f"{name}-{number}"
-        with page(place, marked(about, result), size, footer(shown), nrows=len(panels), height_ratios=heights) as axes:
+        with page(
+            place, marked(about, result), size, footer(shown, result.guest), nrows=len(panels), height_ratios=heights
+        ) as axes:
             for one, (unit, cells) in zip(axes, panels, strict=True):
                 _rows(one, cells, [colours.get(str(cell.key.get(compare)), COLOURS[0]) for cell in cells], label)
                 for each in names:

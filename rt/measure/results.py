@@ -1,4 +1,4 @@
-"""The form of a benchmark's result: build/bench/NAME.json with every sample."""
+"""The form of a benchmark's result: build/bench/NAME.json with every sample, or build/bench/quick/NAME.json."""
 
 import json
 import os
@@ -14,11 +14,14 @@ from typing import Any
 from tests.lab.basics.places import BUILD
 
 SCHEMA = 1
-DIRECTORY = BUILD / "bench"
-MORE_IS_BETTER = {"Mbit/s", "frames/s", "kbit/s", "kB/s", "packets/s", "transactions/s", "operations/s"}
-"""Units; of all others less is better."""
 QUICK = os.environ.get("QUICK", "") not in ("", "0")
 """Fewer cells and samples, so that a benchmark ends in under three minutes."""
+WHOLE_RUNS = BUILD / "bench"
+QUICK_RUNS = WHOLE_RUNS / "quick"
+"""A directory of their own, so that a quick run does not replace a whole one that is not kept yet."""
+DIRECTORY = QUICK_RUNS if QUICK else WHOLE_RUNS
+MORE_IS_BETTER = {"Mbit/s", "frames/s", "kbit/s", "kB/s", "packets/s", "transactions/s", "operations/s"}
+"""Units; of all others less is better."""
 
 
 class MeasurementError(Exception):
@@ -34,6 +37,8 @@ class Cell:
     samples: Sequence[float]
     given_up: int = 0
     """How many of the greatest samples are lower bounds, because what they time was given up after so long."""
+    rounds: Sequence[int] = ()
+    """How many of the samples are of each round, in their order; nothing where each round has one at most."""
 
     def as_dict(self) -> dict[str, Any]:
         """With the figures that are reported of it."""
@@ -48,6 +53,7 @@ class Cell:
             "max": ordered[-1],
             "samples": list(self.samples),
             **({"given_up": self.given_up} if self.given_up else {}),
+            **({"rounds": list(self.rounds)} if self.rounds else {}),
         }
 
     def label(self) -> str:
@@ -64,6 +70,8 @@ class Result:
     cells: list[Cell] = field(default_factory=list)
     ratios: list[Mapping[str, object]] = field(default_factory=list)
     peers: Mapping[str, str] = field(default_factory=dict)
+    guest: Mapping[str, str] = field(default_factory=dict)
+    """Of what was measured in a guest: its own kernel, system and versions (``rt.measure.in_guest``)."""
 
     def write(self) -> Path:
         """Write NAME.json and return its path."""
@@ -82,6 +90,7 @@ class Result:
             "cells": [cell.as_dict() for cell in self.cells],
             "ratios": list(self.ratios),
             "peers": dict(self.peers),
+            **({"guest": dict(self.guest)} if self.guest else {}),
         }
 
 
@@ -93,14 +102,14 @@ def percentile(ordered: Sequence[float], percent: int) -> float:
 
 
 def machine() -> dict[str, object]:
-    """Return the machine that it ran on."""
+    """Return the machine that it ran on; of what was measured in a guest, the host around it."""
     info = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     model = next((line.partition(":")[2].strip() for line in info if line.startswith("model name")), platform.machine())
     return {"cpu": model, "cores": os.cpu_count(), "kernel": platform.release(), "system": _system()}
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what took part."""
+    """Return the versions of what took part on this machine; a guest has its own."""
     dpkg = subprocess.run(
         ["dpkg-query", "-W", "-f=${Version}", "charon-systemd"], capture_output=True, text=True, check=False
     )

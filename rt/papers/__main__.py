@@ -1,29 +1,34 @@
 """Redraw every table and figure of five works from kept results: `make papers`.
 
     python -m rt.papers draw        docs/papers.md and its pictures, from the kept results
-    python -m rt.papers measure     measure with QUICK=1 into build/bench, and draw into build/papers (root; network)
+    python -m rt.papers measure     measure with QUICK=1 into build/bench/quick, draw into build/papers (root; network)
     python -m rt.papers keep NAME   keep build/bench/NAME.json: a whole run, on a machine without other work
     python -m rt.papers missing     what has no kept result, no sentence, or a claim that does not hold
 
-Exit status: 0 fine, 1 something is missing or a benchmark failed, 2 a file that cannot be used.
+Exit status: 0 fine, 1 something is missing or a benchmark failed, 2 a file that cannot be used, 130 interrupted.
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
-from rt.measure.results import DIRECTORY
-from rt.papers import judge, page
+from rt.measure.results import QUICK_RUNS, WHOLE_RUNS
+from rt.papers import judge, page, rounds
 from rt.papers.form import FormError, Made, captions, results, works
 from rt.papers.kept import KeptError, Results, keep
+from rt.papers.progress import Progress, source
+from rt.papers.running import Benchmarks
 from tests.lab.basics.places import BUILD, REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 MEASURED = BUILD / "papers"
+PROGRESS = MEASURED / "run.json"
+"""What an interrupted run has measured."""
+INTERRUPTED = 130
+"""Exit status of a program that SIGINT ended, as shells have it."""
 
 
 @click.group()
@@ -41,16 +46,38 @@ def draw_command() -> None:
 def measure_command() -> None:
     """Measure with QUICK=1, and draw into build/papers.
 
-    A benchmark that fails, or that needs root and has it not, leaves its entries unanswered.
+    A benchmark that fails, or that needs root and has it not, leaves its entries unanswered. After an interruption or a
+    failure the next run goes on with what is left.
     """
-    wanted = {name: made for name, made in results().items() if made.quick and name in _needed()}
+    wanted = _wanted()
+    progress = Progress(PROGRESS, source())
     before = {name: _written(name) for name in wanted}
-    failures = [name for name, made in wanted.items() if not _measured(name, made)]
-    fresh = [name for name in wanted if _written(name) != before[name]]
-    _say(_draw(Results.measured(DIRECTORY, fresh), MEASURED))
+    measured = [name for name in wanted if progress.has(name, before[name])]
+    if measured:
+        _complain(f"{', '.join(measured)}: measured by the run before; `rm {PROGRESS}` measures them again")
+    failures: list[str] = []
+    benchmarks = Benchmarks(lambda: _complain("waiting until the benchmark has ended; interrupt again to kill it"))
+    with benchmarks.heeding():
+        for name in [name for name in wanted if name not in measured]:
+            ended = _measured(name, wanted[name], benchmarks)
+            if benchmarks.asked:
+                break
+            if ended and (written := _written(name)) != before[name]:
+                progress.add(name, written)
+                measured.append(name)
+            else:
+                failures.append(name)
+    drawn = [name for name in wanted if name in measured or _written(name) != before[name]]
+    _say(_draw(Results.measured(QUICK_RUNS, drawn), MEASURED))
     for name in failures:
-        click.echo(f"papers: {name} was not measured; its messages are above ({wanted[name].command})", err=True)
-    sys.exit(1 if failures else 0)
+        _complain(f"{name} was not measured; its messages are above ({wanted[name].command})")
+    if len(measured) == len(wanted):
+        progress.end()
+        return
+    left = ", ".join(name for name in wanted if name not in measured)
+    _complain(f"{'interrupted; ' if benchmarks.asked else ''}{len(measured)} of {len(wanted)} are kept in {QUICK_RUNS}")
+    _complain(f"to measure the others within a day ({left}), run `QUICK=1 make papers` again")
+    sys.exit(INTERRUPTED if benchmarks.asked else 1)
 
 
 @main.command("keep")
@@ -62,7 +89,12 @@ def keep_command(names: Sequence[str], *, busy: bool) -> None:
     for name in names:
         if name not in known:
             raise KeptError(f"{name!r} is in no results.toml; allowed are {', '.join(known)}")
-        click.echo(f"kept: {keep(DIRECTORY / f'{name}.json', busy=busy)}")
+        path = keep(WHOLE_RUNS / f"{name}.json", busy=busy)
+        click.echo(f"kept: {path}")
+        result = Results.kept(path.parent).get(name)
+        assert result is not None
+        for one in rounds.named(rounds.disagreeing(result, result["cells"])):
+            click.echo(f"papers: {name}: rounds disagree: {one}", err=True)
 
 
 @main.command("missing")
@@ -90,23 +122,36 @@ def _needed() -> set[str]:
     return {name for work in works().values() for entry in work.entry for name in entry.results()}
 
 
-def _measured(name: str, made: Made) -> bool:
+def _wanted() -> dict[str, Made]:
+    """Return what is measured. Name what is left out."""
+    needed = {name: made for name, made in results().items() if name in _needed()}
+    for name, made in needed.items():
+        if not made.quick:
+            _complain(f"{name} is left out, because it takes too long even with QUICK=1: run `{made.command}` for it")
+    return {name: made for name, made in needed.items() if made.quick}
+
+
+def _measured(name: str, made: Made, benchmarks: Benchmarks) -> bool:
+    """Run a benchmark, and return whether it came to its end."""
     if made.root and os.geteuid() != 0:
-        click.echo(f"papers: {name}: needs root", err=True)
+        _complain(f"{name}: needs root")
         return False
-    click.echo(f"papers: {name}: {made.command}", err=True)
-    environment = {**os.environ, "QUICK": "1"}
-    return subprocess.run(["bash", "-c", made.command], cwd=REPOSITORY, env=environment, check=False).returncode == 0
+    _complain(f"{name}: {made.command}")
+    return benchmarks.run(made.command, {**os.environ, "QUICK": "1"})
 
 
 def _written(name: str) -> int:
-    """Return when a result was written, in nanoseconds; 0: never. One from before is not taken for measured now."""
-    path = DIRECTORY / f"{name}.json"
+    """Return when a quick result was written, in nanoseconds; 0: never. An old one is not taken for measured now."""
+    path = QUICK_RUNS / f"{name}.json"
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
 def _say(written: Sequence[Path]) -> None:
     click.echo(f"papers: {written[0]} and {len(written) - 1} pictures")
+
+
+def _complain(text: str) -> None:
+    click.echo(f"papers: {text}", err=True)
 
 
 def run(command: Callable[[], None] = main) -> None:

@@ -75,6 +75,8 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     label: str
     select: Selector
+    without: Selector | None = None
+    """One cell, drawn as a dashed line across in the same colour: the time without load."""
 
 
 class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +91,7 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     series: tuple[Series, ...] = ()
     title: str = ""
     kind: Literal["lines", "bars"] = "lines"
+    """Bars start at 0. A logarithmic axis has none, so that points are in their place there."""
     log_up: bool = False
     log_across: bool = False
 
@@ -121,12 +124,22 @@ class Diagram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the sentence rests on: a quotient of two of our figures, or one figure, and its bounds. Tests check it."""
+    """What the sentence rests on: a quotient of two of our figures, or one figure, and its bounds. Tests check it.
+
+    The bounds are of medians. A claim of more (a quotient of at least 1, a difference of at least 0) or of less (at
+    most 1, at most 0) holds only if the two intervals do not overlap.
+    """
 
     of: str
     over: str = ""
     at_least: float | None = None
     at_most: float | None = None
+    same: bool = False
+    """Whether the sentence says that there is no difference beyond the interval; the two intervals must overlap."""
+
+    def __post_init__(self) -> None:
+        if self.at_least is None and self.at_most is None and not self.same:
+            raise ValueError("a claim without `at_least`, `at_most` and `same` claims nothing; allowed is one at least")
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -142,7 +155,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shows: str
     """What the work shows there, in our words."""
     says: str = ""
-    """What the comparison shows. {name} is our figure of that name with its unit."""
+    """What the comparison shows, in paragraphs. {name} is our figure of that name with its unit."""
     cannot: str = ""
     """Why it cannot be had here; then the work's values are alone."""
     value: tuple[Value, ...] = ()
@@ -183,6 +196,8 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for panel in self.panel:
             for series in panel.series:
                 yield series.select
+                if series.without:
+                    yield series.without
 
     def results(self) -> list[str]:
         """Return the names of the kept results that it takes something from, each once, in its order."""
@@ -231,7 +246,11 @@ class Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     root: bool = True
     """Whether that needs root."""
     quick: bool = True
-    """Whether QUICK=1 make papers runs it."""
+    """Whether QUICK=1 make papers runs it; one that takes long even with QUICK=1 is left out."""
+    guest: bool = False
+    """Whether it is measured in a guest, so that the result must say what the guest was."""
+    guest_then: str = ""
+    """What the guest was, of a result that was kept before guests were asked, as far as it is known."""
 
 
 Captions = Mapping[str, Mapping[str, str]]

@@ -6,6 +6,9 @@ from string import Formatter
 from rt.papers.form import Claim, Entry, Selector, Value
 from rt.papers.kept import Figure, Results
 
+TIMES = "times"
+"""Unit of quotients that a benchmark took in each round."""
+
 
 def digits(value: float) -> str:
     """Return a number with three digits, or all before the point, and never with an exponent."""
@@ -39,6 +42,7 @@ def sayable(entry: Entry, results: Results) -> bool:
 def failed(entry: Entry, results: Results) -> Iterator[str]:
     """Yield the claims that these results do not support."""
     known = figures(entry, results)
+    neutral = {value.name: _neutral(value.ours) for value in entry.named if isinstance(value.ours, Selector)}
     for claim in entry.claim:
         if claim.of in known and (not claim.over or claim.over in known):
             value = _value(claim, known)
@@ -46,9 +50,11 @@ def failed(entry: Entry, results: Results) -> Iterator[str]:
             open_above, open_below = known[claim.of].at_least, bool(claim.over) and known[claim.over].at_least
             too_small = claim.at_least is not None and (value < claim.at_least or open_below)
             too_large = claim.at_most is not None and (value > claim.at_most or open_above)
+            about = claim.of + (f" / {claim.over}" if claim.over else "")
             if too_small or too_large:
-                about = claim.of + (f" / {claim.over}" if claim.over else "")
                 yield f"{about} is {_shown(value, open_above)}, allowed is {_bounds(claim)}"
+            elif lack := _undecided(claim, known, 1.0 if claim.over else neutral[claim.of]):
+                yield f"{about} is {_shown(value, open_above)}, and {lack}"
 
 
 def unfit(entry: Entry, results: Results) -> Iterator[str]:
@@ -98,6 +104,36 @@ def _value(claim: Claim, known: Mapping[str, Figure]) -> float:
         return value
     divisor = known[claim.over].median
     return value / divisor if divisor else float("inf")
+
+
+def _neutral(selector: Selector) -> float | None:
+    """Return what the figure is where nothing differs, or None if it compares nothing."""
+    if selector.less:
+        return 0.0
+    return 1.0 if selector.over or selector.unit == TIMES else None
+
+
+def _undecided(claim: Claim, known: Mapping[str, Figure], neutral: float | None) -> str:
+    """Return what the intervals say against a claim whose medians hold it; nothing if they do not."""
+    if neutral is None:
+        return "it compares nothing, so it is not `same`" if claim.same else ""
+    above, below = _apart(claim, known, neutral)
+    if claim.same:
+        return "its intervals do not overlap: there is a difference" if above or below else ""
+    more = claim.at_least is not None and claim.at_least >= neutral
+    less = claim.at_most is not None and claim.at_most <= neutral
+    if (more and not above) or (less and not below):
+        return "its intervals overlap: there is no difference beyond the interval"
+    return ""
+
+
+def _apart(claim: Claim, known: Mapping[str, Figure], neutral: float) -> tuple[bool, bool]:
+    """Return whether all of the interval is above what it is compared with, and whether all of it is below."""
+    figure = known[claim.of]
+    if not claim.over:
+        return figure.low > neutral, figure.high < neutral and not figure.open
+    other = known[claim.over]
+    return figure.low > other.high and not other.open, figure.high < other.low and not figure.open
 
 
 def _bounds(claim: Claim) -> str:

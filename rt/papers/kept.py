@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rt.measure import plot
+from meshsec.core.bench.interval import interval as interval_of
 from rt.measure.results import SCHEMA
-from rt.papers.form import HERE, Selector
+from rt.papers.form import HERE, Selector, results
 
 KEPT = HERE / "kept"
 _MOST = 64 * 1024 * 1024
@@ -59,8 +59,8 @@ class Results:
 
     @classmethod
     def measured(cls, folder: Path, only: Collection[str] | None = None) -> "Results":
-        """Return those of build/bench, or some of them."""
-        return cls(folder, ".json", "../bench", only)
+        """Return those of build/bench/quick, or some of them."""
+        return cls(folder, ".json", "../bench/quick", only)
 
     def link(self, name: str) -> str:
         """Return where the page that shows a result finds its raw data."""
@@ -117,7 +117,7 @@ def interval(samples: Sequence[float], given_up: int = 0) -> Figure:
 
     So many of the greatest samples are lower bounds.
     """
-    ordered, (low, high) = sorted(samples), plot.interval(samples)
+    ordered, (low, high) = sorted(samples), interval_of(samples)
     bound = ordered[-given_up] if given_up else float("inf")
     return Figure(median(ordered), low, high, len(ordered), ordered[len(ordered) // 2] >= bound, high >= bound)
 
@@ -139,7 +139,8 @@ def _quotient(figure: Figure, other: Figure, selector: Selector) -> Figure:
 def keep(source: Path, folder: Path = KEPT, *, busy: bool = False) -> Path:
     """Compress a result of build/bench into the folder and return its path.
 
-    Raises KeptError if it is not whole or, unless ``busy``, if other programs ran beside it.
+    Raises KeptError if it is not whole, if it does not say what the guest was that it was measured in, or, unless
+    ``busy``, if other programs ran beside it.
     """
     if not source.exists():
         raise KeptError(f"{source} is not there; measure it first")
@@ -147,6 +148,13 @@ def keep(source: Path, folder: Path = KEPT, *, busy: bool = False) -> Path:
     for parameter in ("quick", "cut_short"):
         if result["params"].get(parameter):
             raise KeptError(f"{source}: {parameter} is {result['params'][parameter]!r}; keep a run that is whole")
+    made = results().get(source.stem)
+    if (
+        made
+        and made.guest
+        and (lacks := [name for name in ("kernel", "system") if not result.get("guest", {}).get(name)])
+    ):
+        raise KeptError(f"{source}: guest: {' and '.join(lacks)} is missing; measure it again, and the guest is asked")
     # A plane's own daemons may be busy at first. Work of others is there for every plane, because rounds visit all.
     rest = min((median(cell["samples"]) for cell in result["cells"] if cell["key"].get("what") == AT_REST), default=0)
     if rest > _QUIET and not busy:

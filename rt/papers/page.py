@@ -3,20 +3,26 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
-from rt.papers.form import Entry, Made, Work
+from rt.papers import rounds
+from rt.papers.form import Entry, Made, Selector, Work
 from rt.papers.judge import failed, missing, sayable, sentence, unfit, words
 from rt.papers.kept import Results
 from rt.papers.picture import draw, drawable
 
 COLUMNS = 100
+_WHAT_IT_MEANS = (
+    "the intervals of two rounds do not overlap. Something changed between the rounds, and a further one may differ "
+    "more than the interval of all samples says."
+)
 _INTRODUCTION = """\
 # The papers, redrawn
 
 Every table and figure of five works on secured meshes: the work's own values beside ours, from kept
 results. {missing}`make papers` draws this page in seconds, without root; the first run in a
 checkout needs `make setup`. `QUICK=1 make papers` measures again with few samples, at most three minutes for each
-result, as root, and writes build/papers.
+result, as root, and writes build/papers.{left_out} When it is interrupted, the same command goes on with what is left.
 
 **How to read it.** The works' values are those that their texts state. Where a chart's numbers are
 not in the text, the entry says so, and nothing is read off the chart. Ours are medians. An interval
@@ -24,7 +30,9 @@ is the 95 % confidence interval of the median by order statistics, which assumes
 fewer than six samples it is their range. Kaplan's quotients are taken in each round, and the median
 of these is shown. All others divide two medians, or subtract them, and their interval goes from the least to the
 greatest that both intervals allow. Samples of one visit to a node are not independent of each other, so that the
-interval may be too narrow; the rounds are in the raw data. In pictures, ours are filled and the
+interval may be too narrow. Where the intervals of two rounds do not overlap, the page names the cell.
+A sentence that says more or less rests on intervals that do not overlap; else it says that there is no
+difference beyond the interval. In pictures, ours are filled and the
 works' are hollow; bars are intervals, and dotted lines only guide the eye between the values that a
 text states. Axes start at 0 unless their label says logarithmic. A median that is "at least" so
 much, and has \N{GREATER-THAN OR EQUAL TO} in pictures, is of set-ups half of which were given up after that time. A
@@ -44,7 +52,7 @@ def write(all_works: Mapping[str, Work], made: Mapping[str, Made], results: Resu
     """Write papers.md and papers/*.svg below a folder, remove other pictures there, and return the paths."""
     pictures = into / "papers"
     written = [into / "papers.md"]
-    parts = [_introduction(all_works, results), *_summary(all_works, results), *_contents(all_works, results)]
+    parts = [_introduction(all_works, made, results), *_summary(all_works, results), *_contents(all_works, results)]
     for name, work in all_works.items():
         parts += _work(work)
         for entry in work.entry:
@@ -71,12 +79,15 @@ def state(entry: Entry, results: Results) -> str:
     return "cannot be had here" if entry.cannot else "set-up compared"
 
 
-def _introduction(all_works: Mapping[str, Work], results: Results) -> str:
-    """Return the head of the page, which says how many entries are not measured yet."""
+def _introduction(all_works: Mapping[str, Work], made: Mapping[str, Made], results: Results) -> str:
+    """Return the head of the page, which says how many entries are not measured yet, and what no quick run measures."""
     states = [state(entry, results) for work in all_works.values() for entry in work.entry]
     absent = states.count("not measured yet")
     missing_now = f"Of {len(states)} entries, {absent} are not measured yet, and say so. " if absent else ""
-    title, *others = _INTRODUCTION.replace("{missing}", missing_now).strip().split("\n\n")
+    long_ones = ", ".join(name for name, one in made.items() if not one.quick)
+    left_out = f" It leaves out what takes longer: {long_ones}." if long_ones else ""
+    text = _INTRODUCTION.replace("{missing}", missing_now).replace("{left_out}", left_out)
+    title, *others = text.strip().split("\n\n")
     return "\n".join((title + "\n", *map(_prose, others)))
 
 
@@ -142,7 +153,8 @@ def _entry(work: Work, entry: Entry, results: Results, picture: str) -> Iterator
     if lacks := list(unfit(entry, results)):
         yield _prose(f"**Not in this run:** {'; '.join(lacks)}.")
     if not absent and sayable(entry, results):
-        yield _prose(f"**Here:** {sentence(entry, results)}")
+        yield from map(_prose, f"**Here:** {sentence(entry, results)}".split("\n\n"))
+    yield from _rounds(entry, results)
     for claim in failed(entry, results):
         yield _prose(f"These results do not support that sentence: {claim}.")
     for name in entry.results():
@@ -170,6 +182,38 @@ def _origin(name: str, entry: Entry, results: Results) -> str:
     return f"*{n}, of [{name}](#results).*"
 
 
+def _rounds(entry: Entry, results: Results) -> Iterator[str]:
+    """Yield the warning of the cells of an entry whose rounds disagree."""
+    for name in entry.results():
+        if result := results.get(name):
+            used = {id(cell): cell for select in entry.selectors() if select.result == name
+                    for cell in _cells(select, results)}  # fmt: skip
+            if found := list(rounds.disagreeing(result, used.values())):
+                yield _prose(f"**Rounds that disagree.** In these cells of {name} {_WHAT_IT_MEANS}")
+                yield "\n".join(_item(str(one)) for one in found) + "\n"
+
+
+def _cells(select: Selector, results: Results) -> Iterator[Mapping[str, Any]]:
+    """Yield the cells of a selector, and of what they are compared with."""
+    yield from results.cells(select) or ()
+    if other := select.over or select.less:
+        yield from results.cells(Selector(select.result, other, select.unit)) or ()
+
+
+def _all_rounds(name: str, result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many of a result's cells have rounds that disagree, and those that do so by far."""
+    cells = result["cells"]
+    found = list(rounds.disagreeing(result, cells))
+    if not found:
+        return
+    of = sum(bool(rounds.divided(result["params"], cell)) for cell in cells)
+    worst = rounds.named(found)
+    shown = " These differ at least twofold; of each visit, what differs most:" if worst else ""
+    yield _prose(f"**Rounds that disagree, {name}.** In {len(found)} of {of} cells {_WHAT_IT_MEANS}{shown}")
+    if worst:
+        yield "\n".join(_item(str(one)) for one in worst) + "\n"
+
+
 def _results(all_works: Mapping[str, Work], made: Mapping[str, Made], results: Results) -> Iterator[str]:
     """Yield the machine, the versions and the command of each result that an entry uses."""
     used = dict.fromkeys(name for work in all_works.values() for entry in work.entry for name in entry.results())
@@ -181,17 +225,41 @@ def _results(all_works: Mapping[str, Work], made: Mapping[str, Made], results: R
     yield "| result | measured | machine | versions | repeat |"
     yield "|---|---|---|---|---|"
     for name, result in there.items():
-        machine, params = result["machine"], result["params"]
-        known = {**result["versions"], **result["peers"]}
-        versions = ", ".join(text if text.startswith(one) else f"{one} {text}" for one, text in known.items())
+        params = result["params"]
         marks = "; with QUICK=1, which is too few samples to quote" if params.get("quick") else ""
         marks += f"; the run was cut short: {params['cut_short']}" if params.get("cut_short") else ""
-        where = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, {machine['system']}"
+        where, versions = _where(result, made[name])
         day = str(params.get("at", "")).partition("T")[0]
         linked = f"[{name}]({results.link(name)})"
         yield f"| {linked} | {day}{marks} | {where} | {versions} | `{made[name].command}` |"
     yield ""
+    for name, result in there.items():
+        yield from _all_rounds(name, result)
+
+
+def _where(result: Mapping[str, Any], made: Made) -> tuple[str, str]:
+    """Return the machine and the versions of a result: the guest's, where one measured, and its host."""
+    machine, known, guest = result["machine"], {**result["versions"], **result["peers"]}, dict(result.get("guest", {}))
+    here = f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, {machine['system']}"
+    if not made.guest:
+        if guest:
+            known["in a guest"] = ", ".join(f"{name} {text}" for name, text in guest.items())
+        return here, _versions(known)
+    # strongSwan and Python of the host have measured nothing.
+    tree = {name: text for name, text in known.items() if name == "meshsec"}
+    if not guest:
+        return f"a guest: {made.guest_then} The host around it: {here}", _versions(tree)
+    inside = f"a guest: Linux {guest.pop('kernel')}, {guest.pop('system')}. The host around it: {here}"
+    return inside, _versions({**tree, **guest})
+
+
+def _versions(known: Mapping[str, str]) -> str:
+    return ", ".join(text if text.startswith(name) else f"{name} {text}" for name, text in known.items())
 
 
 def _prose(text: str) -> str:
     return fill(text, COLUMNS, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _item(text: str) -> str:
+    return fill(f"- {text}", COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -1,5 +1,6 @@
 """Pictures of entries: panels of series, and diagrams. The same data give the same bytes."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ class _Curve:
     points: Points
     hollow: bool = False
     """The work's, not ours."""
+    without: Figure | None = None
+    """What is drawn as a line across: the same without load."""
 
 
 def drawable(entry: Entry, results: Results) -> bool:
@@ -79,6 +82,7 @@ def _page(title: str, size: tuple[float, float], path: Path, **layout: Any) -> I
 
     matplotlib.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415
+    from matplotlib.lines import Line2D  # noqa: PLC0415
 
     # Text stays text, which is small and can be found; identifiers come from a fixed salt, so that nothing is random.
     style = {**STYLE, "svg.fonttype": "none", "svg.hashsalt": "meshsec", "figure.titlesize": 12, "font.size": 10}
@@ -89,6 +93,8 @@ def _page(title: str, size: tuple[float, float], path: Path, **layout: Any) -> I
         labelled: dict[str, Any] = {}
         for one in axes.flat:
             labelled.update({label: handle for handle, label in zip(*one.get_legend_handles_labels(), strict=True)})
+        if any(line.get_linestyle() == "--" for one in axes.flat for line in one.get_lines()):
+            labelled["dashed: without load"] = Line2D([], [], color="0.4", linestyle="--", linewidth=1)
         if labelled:
             longest = max(map(len, labelled))
             columns = max(1, min(len(labelled), int(size[0] * LETTERS / (longest + 8))))
@@ -105,7 +111,8 @@ def _curves(panel: Panel, values: Sequence[Value], year: str, results: Results) 
     for value in values:
         if value.panel == panel.id:
             theirs.setdefault(f"{year}: {value.series}", {})[value.at] = _stated(value)
-    filled = [_Curve(label, points) for label, points in ours.items() if points]
+    across = {one.label: results.figure(one.without) if one.without else None for one in panel.series}
+    filled = [_Curve(label, points, without=across[label]) for label, points in ours.items() if points]
     return filled + [_Curve(label, points, hollow=True) for label, points in theirs.items()]
 
 
@@ -120,10 +127,12 @@ def _panel(axes: "Axes", panel: Panel, curves: Sequence[_Curve], looks: Mapping[
         figures = [curve.points[place] for place in ordered]
         look = looks[curve.label]
         colour, marker = COLOURS[look % len(COLOURS)], MARKERS[look % len(MARKERS)]
-        if panel.kind == "bars":
+        if panel.kind == "bars" and not panel.log_up:
             _bars(axes, curve, at, figures, (step * 0.9, colour))
         else:
             _line(axes, curve, at, figures, ("" if named else "-", colour, marker))
+        if curve.without:
+            axes.axhline(curve.without.median, color=colour, linestyle="--", linewidth=1)
         for x, figure in zip(at, figures, strict=True):
             if figure.at_least:
                 axes.annotate("\N{GREATER-THAN OR EQUAL TO}", (x, figure.median), (0, 6), textcoords="offset points")
@@ -253,8 +262,11 @@ def _network(axes: "Axes", diagram: Diagram) -> None:
         style = {"linestyle": "--" if line.dashed else "-", "color": "#555555", "patchA": first, "patchB": second}
         arrow = {"arrowstyle": "->" if line.arrow else "-", "shrinkA": 1, "shrinkB": 1}
         axes.annotate("", end, start, arrowprops={**style, **arrow})
-        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.08)
-        axes.text(*middle, fill(line.text, 22), ha="center", va="bottom", fontsize=8)
+        upright = start[0] == end[0]
+        right, up = (0.08, 0.0) if upright else (0.0, 0.08)
+        aligned: dict[str, Any] = {"ha": "left", "va": "center"} if upright else {"ha": "center", "va": "bottom"}
+        middle = (start[0] + end[0]) / 2 + right, (start[1] + end[1]) / 2 + up
+        axes.text(*middle, fill(line.text, 22), fontsize=8, **aligned)
     for limits, axis in ((axes.set_xlim, 0), (axes.set_ylim, 1)):
         along = [at[axis] for at in places.values()]
         limits(min(along) - 0.6, max(along) + 0.6)
@@ -285,4 +297,7 @@ def _end(places: dict[str, Any], diagram: Diagram, name: str) -> Any:
 
 
 def _label(name: str, text: str) -> str:
+    """Return what a box says: its name and its text, and the name once where the text has it."""
+    if text and re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE):
+        return fill(text, 20)
     return f"{name}\n{fill(text, 20)}" if text else name

@@ -11,6 +11,7 @@ from statistics import median
 from textwrap import fill
 from typing import TYPE_CHECKING
 
+from meshsec.core.bench.interval import interval
 from rt.loads import on_demand
 from rt.measure import plot
 from rt.measure.results import Cell, Result
@@ -108,7 +109,7 @@ def _times(result: Result, name: str, title: str, panels: Mapping[str, Sequence[
     with _page(result, name, title, [cell for cells in panels.values() for cell in cells], len(panels)) as axes:
         for one, (kind, each) in zip(axes, series.items(), strict=True):
             plot.points(
-                one, {label: each.get(label, {}) for label in lines}, _ACROSS, _UP, bars=plot.interval, beside=_BESIDE
+                one, {label: each.get(label, {}) for label in lines}, _ACROSS, _UP, bars=interval, beside=_BESIDE
             )
             one.set_title(_SIDES[kind])
             for number, label in enumerate(lines):
@@ -127,7 +128,7 @@ def _by_profile(result: Result, cells: Sequence[Cell]) -> None:
         )
         with _page(result, "profiles", title, live, len(panels)) as axes:
             for one, (place, series) in zip(axes, panels.items(), strict=True):
-                plot.points(one, series, _ACROSS, _UP, bars=plot.interval, beside=_BESIDE)
+                plot.points(one, series, _ACROSS, _UP, bars=interval, beside=_BESIDE)
                 one.set_title(f"{place} loaded")
                 _seconds(one)
 
@@ -160,7 +161,9 @@ def _page(
 ) -> AbstractContextManager[Sequence["Axes"]]:
     width, height = plot.PANEL
     size = max(panels * width, 1.6 * width), height + 1.8
-    return plot.page(f"{result.name}-{name}", plot.marked(title, result), size, plot.footer(cells), ncols=panels)
+    return plot.page(
+        f"{result.name}-{name}", plot.marked(title, result), size, plot.footer(cells, result.guest), ncols=panels
+    )
 
 
 def _seconds(axes: "Axes") -> None:

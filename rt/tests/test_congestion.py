@@ -11,7 +11,7 @@ import pytest
 
 from rt import bench_congestion
 from rt.congestion import figures, paper
-from rt.congestion.rig import CIRCUMSTANCES, TOGETHER
+from rt.congestion.rig import AIR, CIRCUMSTANCES, NO_AIR, TOGETHER, in_turn
 from rt.measure import plot, results
 from rt.measure.results import Cell, MeasurementError, Result
 from tests.lab.machines import guest as lab
@@ -23,15 +23,14 @@ def rows() -> list[dict[str, Any]]:
     """Return what a guest leaves in which congestion triples the delay."""
     return [
         {
-            "congestion": level,
-            "wire": wire,
+            **under._asdict(),
             "how": names(clients),
             "client": client,
-            "delay": 0.3 if level > wire / 2 else 10 / wire,
-            "throughput": 10.0 if level > wire / 2 else 30.0,
-            "carried": 0.9 * min(level, wire),
+            "delay": (0.3 if under.congestion > under.wire / 2 else 10 / under.wire) * (1 + (under.air == AIR)),
+            "throughput": 10.0 if under.congestion > under.wire / 2 else 30.0,
+            "carried": 0.9 * min(under.congestion, under.wire),
         }
-        for (level, wire), clients in product(CIRCUMSTANCES, TOGETHER)
+        for under, clients in product(CIRCUMSTANCES, TOGETHER)
         for client in clients
     ]
 
@@ -42,6 +41,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, guest: Callable[[int, int
     def run_in_guest(command: str, results: Path, **_: object) -> Outcome:
         first, end = map(int, command.split()[-2:])
         results.mkdir(parents=True)
+        (results / "versions").write_text("kernel 6.12\nsystem Debian 13\niperf3 3.18-2\n", encoding="utf-8")
         (results / "congestion.jsonl").write_text(guest(first, end), encoding="utf-8")
         if end - first > 1:
             raise KeyboardInterrupt
@@ -74,13 +74,23 @@ def test_a_run_that_is_interrupted_keeps_its_complete_rounds_and_resume_measures
     assert run(tmp_path, monkeypatch, guest, "--resume") == 0
     assert kept() == ("", {3})
     assert asked == [(0, 3), (2, 3)]
+    result = json.loads((tmp_path / "congestion.json").read_text(encoding="utf-8"))
+    assert result["guest"] == {"kernel": "6.12", "system": "Debian 13", "iperf3": "3.18-2"}
+    assert result["params"]["order"] == "who asks first alternates"
     assert not (tmp_path / "congestion.visits.jsonl").exists()
+
+
+def test_who_asks_first_alternates_whichever_way_the_circumstances_go() -> None:
+    assert [in_turn(number)[0] for number in range(4)] == [TOGETHER[0], TOGETHER[-1], TOGETHER[-1], TOGETHER[0]]
+    for even in (0, 1):  # every other round has the circumstances backwards
+        assert {in_turn(number)[0] for number in (even, even + 2)} == {TOGETHER[0], TOGETHER[-1]}
+    assert all(set(map(tuple, in_turn(number))) == set(TOGETHER) for number in range(4))
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda found: found[:-1], "23 pages, expected 24"),
+        (lambda found: found[:-1], "47 pages, expected 48"),
         (lambda found: [{**row, "carried": 0.0} for row in found], "0 Mbit/s of others' traffic"),
         (lambda found: [{**row, "carried": min(row["carried"], 60)} for row in found], "60 Mbit/s .* to be 150"),
     ],
@@ -92,7 +102,7 @@ def test_a_page_that_is_missing_and_traffic_that_was_none_are_refused(spoil: Cal
 
 def result() -> Result:
     """Return the result of these rows."""
-    keys = ("wire", "congestion", "how", "client")
+    keys = ("air", "wire", "congestion", "how", "client")
     cells = [
         Cell({"what": what, **{name: row[name] for name in keys}}, unit, [row[what]])
         for row in rows()
@@ -104,11 +114,12 @@ def result() -> Result:
 def test_each_level_is_compared_with_no_congestion_on_the_same_wire() -> None:
     found = list(bench_congestion.ratios(result()))
     by_level = {
-        (one["key"]["congestion"], one["key"]["wire"]): one["median"]  # type: ignore[index]
+        (one["key"]["air"], one["key"]["congestion"], one["key"]["wire"]): one["median"]  # type: ignore[index]
         for one in found
         if one["key"]["what"] == "delay"  # type: ignore[index]
     }
-    assert by_level == pytest.approx({(100, 100): 3.0, (125, 100): 3.0, (150, 100): 3.0, (150, 1000): 1.0})
+    alike = {(100, 100): 3.0, (125, 100): 3.0, (150, 100): 3.0, (150, 1000): 1.0}
+    assert by_level == pytest.approx({(air, *at): times for air in (AIR, NO_AIR) for at, times in alike.items()})
 
 
 def test_the_plot_has_our_curves_and_the_papers(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +128,9 @@ def test_the_plot_has_our_curves_and_the_papers(tmp_path: Any, monkeypatch: pyte
     figures.draw(result())
     drawn = (tmp_path / "congestion.svg").read_text(encoding="utf-8")
     assert drawn.count("<svg") == 1
-    assert figures._ours(result(), "delay", "paired")["client 2"] == {0: [0.1], 100: [0.3], 125: [0.3], 150: [0.3]}
+    curves = figures._ours(result(), "delay", "paired")
+    assert curves["client 2"] == {0: [0.2], 100: [0.6], 125: [0.6], 150: [0.6]}
+    assert curves["client 2, no time on the air"] == {0: [0.1], 100: [0.3], 125: [0.3], 150: [0.3]}
 
 
 def test_the_papers_values_agree_with_each_sentence_of_its_text() -> None:

@@ -275,18 +275,24 @@ def test_cells_that_are_too_many_for_a_page_are_on_several_and_none_is_lost(fold
     assert all(text.count(f"<!-- {cell.key['what']} -->") == 1 for cell in cells)
 
 
-def test_no_page_is_taller_than_the_limit_whatever_is_asked_for(folder: Path) -> None:
-    with plot.page("trial", "A trial", (6, 40), "a line below"):
+def test_no_page_is_taller_or_wider_than_the_limit_whatever_is_asked_for(folder: Path) -> None:
+    with plot.page("trial", "A trial", (40, 40), "a line below"):
         pass
     assert height(folder / "trial.png") <= plot.TALLEST
+    assert int.from_bytes((folder / "trial.png").read_bytes()[16:20], "big") <= plot.WIDEST
     assert "<!-- a line below -->" in (folder / "trial.svg").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(1, (0, 0)), (5, (0, 4)), (6, (0, 5)), (10, (1, 8)), (20, (5, 14)), (50, (17, 32))]
-)
-def test_the_interval_of_a_median_is_that_of_the_tables(count: int, expected: tuple[int, int]) -> None:
-    assert plot.interval(range(count)[::-1]) == expected
+def test_a_footer_says_how_often_and_where_and_names_the_guest_that_measured() -> None:
+    cells = [results.Cell({}, "ms", [1.0] * count) for count in (3, 5)]
+    here = plot.footer(cells)
+    assert here.startswith("n = 3 to 5 for each median; ")
+    assert f"strongswan {results.versions()['strongswan']}" in here
+    guest = plot.footer(cells, {"kernel": "6.12-rt", "system": "Debian 13", "strongswan": "6.0.1"})
+    assert "in a guest: Linux 6.12-rt, Debian 13; host: " in guest
+    assert "strongswan 6.0.1" in guest
+    assert results.versions()["strongswan"] not in guest
+    assert plot.origin([]).startswith("no sample")
 
 
 SET_UPS = [

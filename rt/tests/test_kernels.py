@@ -28,6 +28,7 @@ GOVERNED = CASES["governor", "loaded"]
 def _leave(folder: Path, **loaded: Any) -> Path:
     """Write the files that a guest leaves; ``loaded`` replaces fields of the governor's case under load."""
     (folder / "release").write_text("6.12-rt", encoding="ascii")
+    (folder / "versions").write_text("kernel 6.12-rt\nsystem Debian 13\n", encoding="ascii")
     for (_, load), case in CASES.items():
         found = {"block": BLOCK, "stream": LOADED if load == "loaded" else {}, "cyclictest": CYCLICTEST}
         if case == GOVERNED:

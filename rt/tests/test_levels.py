@@ -50,3 +50,17 @@ def test_a_result_is_drawn_also_when_it_was_cut_short(monkeypatch: pytest.Monkey
     cells = [Cell({**key, "what": "total"}, "ms", [3.0, 5.0]), Cell({**key, "what": "given up"}, "set-ups", [0])]
     bench_levels._draw(Result("levels", {"cut_short": "interrupted"}, cells))
     assert {path.suffix for path in tmp_path.iterdir()} == {".svg", ".png"}
+
+
+def test_the_picture_of_both_profiles_is_no_wider_than_a_page_and_says_how_often(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for module in (plot, results):
+        monkeypatch.setattr(module, "DIRECTORY", tmp_path)
+    cells = [
+        Cell({"profile": profile, "level": level, "load": load, "what": "total"}, "ms", [3.0, 5.0])
+        for profile, level, load in bench_levels.planned(quick=False)
+    ]
+    bench_levels._draw(Result("levels", {}, cells))
+    assert int.from_bytes((tmp_path / "levels.png").read_bytes()[16:20], "big") <= plot.WIDEST
+    assert "n = 2 for each median" in (tmp_path / "levels.svg").read_text(encoding="utf-8")

@@ -2,8 +2,13 @@
 
 import importlib.util
 import json
+import os
 import re
+import signal
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +19,9 @@ from msgspec import structs
 
 from rt.ccm import paper
 from rt.congestion import paper as congestion
+from rt.measure.results import QUICK_RUNS, WHOLE_RUNS
 from rt.papers import __main__ as command
-from rt.papers import form, judge, kept, page
+from rt.papers import form, judge, kept, page, picture, progress
 from rt.papers.form import Claim, Diagram, Entry, FormError, Made, Panel, Selector, Series, Value, Work
 from rt.papers.kept import Figure, KeptError, Results, interval
 from rt.sa_setup import plan
@@ -278,7 +284,7 @@ def test_the_page_has_both_sides_the_machine_and_the_command(results: Results, t
     assert "| load |  | 30 to 40 | 1.83 |" in text
     assert "Linux 6" in text
     assert "*n = 7, of [x](#results).*" in text
-    assert "| [x](../bench/x.json) |  | c, 2 cores, Linux 6, s |  | `make bench-x` |" in text
+    assert "| [x](../bench/quick/x.json) |  | c, 2 cores, Linux 6, s |  | `make bench-x` |" in text
     assert text.count("2 cores") == 1
     assert "2000: theirs" in first["w-figure-1.svg"].decode()
     assert first == {path.name: path.read_bytes() for path in page.write({"w": WORK}, MADE, results, tmp_path)}
@@ -296,6 +302,44 @@ def test_the_summary_says_what_ours_shows_only_while_its_claims_hold(results: Re
         page.write({"w": structs.replace(work, entry=(entry,))}, MADE, found, tmp_path / "out")
         text = (tmp_path / "out/papers.md").read_text(encoding="utf-8")
         assert f"| [A 2000](#a-2000) | It is slow. | {said} |" in text
+
+
+def test_bars_start_at_0_so_a_logarithmic_axis_has_points(results: Results, tmp_path: Path) -> None:
+    for log_up, bars in ((False, True), (True, False)):
+        panel = structs.replace(ENTRY.panel[0], kind="bars", log_up=log_up)
+        page.write(
+            {"w": structs.replace(WORK, entry=(structs.replace(ENTRY, panel=(panel,)),))}, MADE, results, tmp_path
+        )
+        drawn = (tmp_path / "papers/w-figure-1.svg").read_text(encoding="utf-8")
+        assert ("<pattern" in drawn) is bars, "the work's bars are hatched"
+
+
+def test_the_time_without_load_is_a_line_across(results: Results, tmp_path: Path) -> None:
+    curve = Series("ours", Selector("x", {"by": "a"}, "ms"), without=Selector("x", {"by": "b", "nice": 0}, "ms"))
+    for series, dashed in ((curve, True), (structs.replace(curve, without=None), False)):
+        entry = structs.replace(ENTRY, panel=(structs.replace(ENTRY.panel[0], series=(series,)),))
+        page.write({"w": structs.replace(WORK, entry=(entry,))}, MADE, results, tmp_path)
+        drawn = (tmp_path / "papers/w-figure-1.svg").read_text(encoding="utf-8")
+        assert ("dashed: without load" in drawn) is dashed
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "shown"),
+    [
+        ("a", "node a", "node a"),
+        ("esp", "kernel: ESP", "kernel: ESP"),
+        ("a", "an end", "a\nan end"),
+        ("client", "", "client"),
+    ],
+)
+def test_a_box_says_its_name_once(name: str, text: str, shown: str) -> None:
+    assert picture._label(name, text) == shown
+
+
+def test_a_sentence_may_have_paragraphs(results: Results, tmp_path: Path) -> None:
+    entry = structs.replace(ENTRY, says="It is {calm}.\n\nIt is not fast.")
+    page.write({"w": structs.replace(WORK, entry=(entry,))}, MADE, results, tmp_path)
+    assert "**Here:** It is 23 ms.\n\nIt is not fast.\n" in (tmp_path / "papers.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", CAPTIONS)
@@ -405,7 +449,10 @@ _HEAD = (
         ("short = 1", r"w.toml: Expected `str`, got `int` - at `\$.short`"),
         ('[[entry]]\nkind = "photo"', "Invalid enum value 'photo'"),
         ('[[entry]]\nkindd = "table"', "unknown field `kindd`"),
-        (_HEAD + 'claim = [{of = "nobody"}]}]', "w.toml: Table 1: claim: nobody is not allowed; allowed are"),
+        (
+            _HEAD + 'claim = [{of = "nobody", at_least = 1}]}]',
+            "w.toml: Table 1: claim: nobody is not allowed; allowed are",
+        ),
         ('rests_on = ["table-1"]\n' + _HEAD + 'says = ""}]', "w.toml: rests_on: table-1 is not allowed; allowed are $"),
         (_HEAD + 'says = "{it} is"}]', "w.toml: Table 1: says: it is not allowed; allowed are"),
         (
@@ -421,7 +468,7 @@ def test_a_file_that_deviates_is_refused_with_its_field(tmp_path: Path, text: st
 
 
 def test_only_a_whole_run_of_a_known_benchmark_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(command, "WHOLE_RUNS", tmp_path)
     monkeypatch.setattr(command, "results", lambda: MADE)
     source = tmp_path / "x.json"
     source.write_text(json.dumps(_result()), encoding="utf-8")
@@ -444,7 +491,7 @@ def test_only_a_whole_run_of_a_known_benchmark_is_kept(tmp_path: Path, monkeypat
 def test_a_run_beside_other_work_is_kept_only_when_that_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: float, options: list[str], *, is_kept: bool
 ) -> None:
-    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(command, "WHOLE_RUNS", tmp_path)
     monkeypatch.setattr(command, "results", lambda: MADE)
     monkeypatch.setattr(command, "keep", partial(kept.keep, folder=tmp_path / "kept"))
     starting, calm = ({"key": {"what": "busy at rest", "plane": plane}, "unit": "cores"} for plane in ("a", "b"))
@@ -478,22 +525,36 @@ def test_the_list_of_what_is_missing_has_status_1_until_it_is_empty(
     assert found.output.splitlines()[1:] == ["w table 2: there is no entry", "v figure 1: there is no entry"]
 
 
+Measures = Callable[[dict[str, Made]], None]
+
+
+@pytest.fixture
+def measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measures:
+    """Give a function that says how results are measured: ``x``, which the page needs, and others."""
+    monkeypatch.setattr(command, "works", lambda: {"w": WORK})
+    monkeypatch.setattr(command, "QUICK_RUNS", tmp_path)
+    monkeypatch.setattr(command, "MEASURED", tmp_path / "papers")
+    monkeypatch.setattr(command, "PROGRESS", tmp_path / "papers/run.json")
+
+    def measured(made: dict[str, Made]) -> None:
+        monkeypatch.setattr(command, "results", lambda: made)
+
+    return measured
+
+
 @pytest.mark.parametrize(
     ("program", "status", "drawn"),
     [("cp {new} {x}", 0, True), ("cp {new} {x}; false", 1, True), ("false", 1, False)],
 )
 def test_measuring_draws_what_was_measured_now_and_names_the_benchmark_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, status: int, *, drawn: bool
+    tmp_path: Path, measures: Measures, program: str, status: int, *, drawn: bool
 ) -> None:
     """A result from before is not taken for one of now."""
     new, old = tmp_path / "new", tmp_path / "x.json"
     old.write_text(json.dumps(_result()), encoding="utf-8")
     new.write_text(json.dumps(_result(params={"quick": True})), encoding="utf-8")
     made = {"x": Made(program.format(new=new, x=old), 1, root=False), "unused": Made("false", 1, root=False)}
-    monkeypatch.setattr(command, "works", lambda: {"w": WORK})
-    monkeypatch.setattr(command, "results", lambda: made)
-    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
-    monkeypatch.setattr(command, "MEASURED", tmp_path / "papers")
+    measures(made)
     found = CliRunner().invoke(command.main, ["measure"])
     assert found.exit_code == status
     assert ("x was not measured" in found.output) is bool(status)
@@ -502,14 +563,101 @@ def test_measuring_draws_what_was_measured_now_and_names_the_benchmark_that_fail
     assert ("**Not measured yet:** x." in text) is not drawn
 
 
-def test_what_needs_root_is_not_measured_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_root_is_not_measured_without_it(
+    tmp_path: Path, measures: Measures, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = {"x": Made(f"touch {tmp_path}/measured", 1)}
-    monkeypatch.setattr(command, "works", lambda: {"w": WORK})
-    monkeypatch.setattr(command, "results", lambda: made)
-    monkeypatch.setattr(command, "DIRECTORY", tmp_path)
-    monkeypatch.setattr(command, "MEASURED", tmp_path / "papers")
+    measures(made)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     found = CliRunner().invoke(command.main, ["measure"])
     assert found.exit_code == 1
     assert "x: needs root" in found.output
     assert not (tmp_path / "measured").exists()
+
+
+def test_an_interrupted_run_draws_what_it_has_and_the_next_one_measures_the_rest(
+    tmp_path: Path, measures: Measures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A benchmark that is interrupted has time to write down what it has. That is drawn, and measured again."""
+    monkeypatch.setattr(command, "_needed", lambda: {"x", "y", "z"})
+    new = tmp_path / "new"
+    new.write_text(json.dumps(_result(params={"quick": True})), encoding="utf-8")
+
+    def of(*commands: str) -> dict[str, Made]:
+        return {name: Made(one, 1, root=False) for name, one in zip("xyz", commands, strict=True)}
+
+    x, y, z = (f"cp {new} {tmp_path / name}.json" for name in "xyz")
+    in_order = f"trap 'kill $!; {y}; exit 1' INT; sleep 60 & kill -INT $PPID; wait"
+    handler = signal.getsignal(signal.SIGINT)
+    measures(of(x, in_order, f"touch {tmp_path}/begun"))
+    first = CliRunner().invoke(command.main, ["measure"])
+    assert first.exit_code == 130, first.output
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert f"interrupted; 1 of 3 are kept in {tmp_path}\n" in first.output
+    assert "to measure the others within a day (y, z), run `QUICK=1 make papers` again" in first.output
+    assert ((tmp_path / "y.json").exists(), (tmp_path / "begun").exists()) == (True, False)
+    page_of = tmp_path / "papers/papers.md"
+    assert "too few samples to quote" in " ".join(page_of.read_text(encoding="utf-8").split())
+    page_of.unlink()
+    measures(of("false", y, z))
+    second = CliRunner().invoke(command.main, ["measure"])
+    assert second.exit_code == 0, second.output
+    assert f"x: measured by the run before; `rm {tmp_path}/papers/run.json` measures them again" in second.output
+    assert "too few samples to quote" in " ".join(page_of.read_text(encoding="utf-8").split())
+    third = CliRunner().invoke(command.main, ["measure"])
+    assert third.exit_code == 1, "the run came to its end, and another one begins"
+    assert "x was not measured" in third.output
+
+
+def test_a_run_is_gone_on_with_for_a_day_if_neither_source_nor_result_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "below/run.json"
+    run = progress.Progress(path, "a")
+    assert not run.has("x", 0), "what was never written was never measured"
+    run.add("x", 7)
+    assert progress.Progress(path, "a").has("x", 7)
+    assert not progress.Progress(path, "a").has("x", 8)
+    assert not progress.Progress(path, "b").has("x", 7)
+    now = time.time()
+    for later, known in ((progress.DAY - 60, True), (progress.DAY, False), (-60, False)):
+        monkeypatch.setattr(time, "time", lambda later=later: now + later)
+        assert progress.Progress(path, "a").has("x", 7) is known
+    monkeypatch.undo()
+    path.write_text("{", encoding="utf-8")
+    assert not progress.Progress(path, "a").has("x", 7)
+    run.end()
+    run.end()
+    assert not path.exists()
+
+
+def test_a_change_of_the_source_is_another_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(progress, "REPOSITORY", tmp_path)
+    assert progress.source() == progress.source(), "without git"
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(tmp_path)]
+    (tmp_path / "file").write_text("a", encoding="utf-8")
+    for argv in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "m"]):
+        subprocess.run([*git, *argv], check=True)
+    clean = progress.source()
+    (tmp_path / "file").write_text("b", encoding="utf-8")
+    changed = progress.source()
+    subprocess.run([*git, "commit", "-q", "-a", "-m", "m"], check=True)
+    assert len({clean, changed, progress.source()}) == 3
+
+
+def test_what_has_no_quick_run_is_named(measures: Measures) -> None:
+    measures({"x": Made("make bench-x", 1, root=False, quick=False)})
+    found = CliRunner().invoke(command.main, ["measure"])
+    assert found.exit_code == 0
+    assert "x is left out, because it takes too long even with QUICK=1: run `make bench-x` for it" in found.output
+
+
+@pytest.mark.parametrize(("quick", "place"), [("", "build/bench"), ("0", "build/bench"), ("1", "build/bench/quick")])
+def test_a_quick_run_does_not_replace_a_whole_one(quick: str, place: str) -> None:
+    program = "from rt.measure.results import DIRECTORY; print(DIRECTORY)"
+    environment = {**os.environ, "QUICK": quick}
+    argv = [sys.executable, "-c", program]
+    shown = subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == str(REPOSITORY / place)
+    assert REPOSITORY / "build/bench/quick" == QUICK_RUNS
+    assert REPOSITORY / "build/bench" == WHOLE_RUNS

@@ -39,3 +39,11 @@ def test_a_mesh_with_wrong_routes_is_no_measurement(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(bench, "_PROGRAM", ("sh", "-c", """echo '{"right": false}'"""))
     with pytest.raises(MeasurementError, match="not all routes"):
         bench._run("mesh", {"nodes": 10})
+
+
+def test_seconds_of_a_flood_with_wrong_routes_are_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = '{"cpu_seconds": 1, "verified": 40, "resident_octets": 2048, "wrong_seconds": 3}'
+    monkeypatch.setattr(bench, "_PROGRAM", ("sh", "-c", f"echo '{report}'"))
+    figures = {unit: value for _, unit, value in bench._flooded("hellos", 1000, 1)}
+    assert figures[bench.WRONG] == 3
+    assert figures["KiB"] == 2

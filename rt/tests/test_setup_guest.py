@@ -92,6 +92,7 @@ def leave(folder: Path, samples: int, cases: Sequence[Case]) -> None:
     """Write what a guest leaves of these cases."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "release").write_text("6.12", encoding="ascii")
+    (folder / "versions").write_text("kernel 6.12\nsystem Debian 13\ncharon-systemd 6.0.1-6\n", encoding="ascii")
     times = SetupTimes(begin=1.0, ike_sa_init=0.01, ike_auth=0.01, total=0.02, first_esp=None)
     block = Block([Sample(0.9, 9.0, {}, times)] * samples).as_dict()
     latency = {"thread": {"0": {"histogram": {"3": 1, "6": 1}, "cycles": 2, "max": 6}}}
@@ -129,6 +130,7 @@ class Runs:
         assert (status, result["params"]["cut_short"], result["params"]["left_out"]) == (0, "", [])
         totals = [cell for cell in result["cells"] if cell["key"]["what"] == "total"]
         assert len(totals) == len(bench.GROUNDS) * len(bench.CASES)
+        assert result["guest"] == {"kernel": "6.12", "system": "Debian 13", "strongswan": "6.0.1-6"}
         assert not list(self.directory.glob("*.jsonl")), "nothing is left to go on with"
 
 

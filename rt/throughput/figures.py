@@ -1,6 +1,6 @@
 """Figures of bench-throughput and bench-outside: by hops (as Kaplan's figures 4 and 5), and by offered load."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from statistics import median
 from typing import TYPE_CHECKING
@@ -31,6 +31,8 @@ _UNJUDGED = ("TCP congestion window",)
 """What is neither good nor bad by itself."""
 TALLEST = 9.0
 """Inches of a figure: more would not be legible on one page."""
+MOST_COLUMNS = 3
+"""Panels side by side that a page has room for."""
 _TIMES = "times the overlay (more is better)"
 _MORE = "UDP left of the peak"
 """The one of these whose unit does not say that more of it is better."""
@@ -84,7 +86,7 @@ def draw_securing(result: Result) -> None:
     """Write the figure of bench-securing: what two neighbours carry by plane, each second, and who used processors."""
     cells = result.cells
     title = plot.marked("Two neighbours: what securing costs (median, bars from the least to the greatest)", result)
-    with plot.page(result.name, title, (13.0, TALLEST), nrows=2, ncols=2) as axes:
+    with plot.page(result.name, title, (13.0, TALLEST), plot.footer(cells), nrows=2, ncols=2) as axes:
         rates, retransmissions, processors, seconds = axes
         plot.points(rates, by_plane(cells, "TCP"), "", f"{_up('TCP')}, logarithmic")
         rates.set_yscale("log")
@@ -136,18 +138,19 @@ def _each_second(axes: "Axes", result: Result) -> None:
 def draw(result: Result) -> None:
     """Write the figures of each testbed: hundreds of cells are too many for one plot of all."""
     for testbed in dict.fromkeys(str(cell.key["testbed"]) for cell in result.cells):
-        _draw(testbed, [cell for cell in result.cells if cell.key["testbed"] == testbed])
+        guest = result.guest if testbed.startswith("guest") else None
+        _draw(testbed, [cell for cell in result.cells if cell.key["testbed"] == testbed], guest)
 
 
-def _draw(testbed: str, cells: Sequence[Cell]) -> None:
+def _draw(testbed: str, cells: Sequence[Cell], guest: Mapping[str, str] | None) -> None:
     place = f"throughput-{testbed.replace(', ', '-')}"
     for name, panels in FIGURES.items():
         shown = [(what, "hops", _up(what), by_hops(cells, what)) for what in panels]
-        _figure(f"{place}-{name}", f"{testbed}: {', '.join(panels)} by hops", shown)
+        _figure(f"{place}-{name}", f"{testbed}: {', '.join(panels)} by hops", shown, guest=guest)
     hops = sorted({int(str(cell.key["hops"])) for cell in cells if "offered" in cell.key})
     up = _up("UDP delivered")
     loads = [(f"hops: {count}", "offered load, Mbit/s", up, by_load(cells, count)) for count in hops]
-    _figure(f"{place}-{OFFERED}", f"{testbed}: UDP delivered by offered load", loads)
+    _figure(f"{place}-{OFFERED}", f"{testbed}: UDP delivered by offered load", loads, guest=guest)
 
 
 def _up(what: str) -> str:
@@ -181,16 +184,26 @@ def _series(chosen: Iterator[tuple[Cell, str]]) -> Series:
     return found
 
 
-def _figure(name: str, title: str, panels: Sequence[tuple[str, str, str, Series]], rows: int = 1) -> None:
+def _figure(
+    name: str,
+    title: str,
+    panels: Sequence[tuple[str, str, str, Series]],
+    rows: int = 1,
+    guest: Mapping[str, str] | None = None,
+) -> None:
     """Write build/bench/NAME.svg and .png, a panel for each heading, axes and series that has samples."""
     shown = [panel for panel in panels if panel[3]]
     if not shown:
         return
+    rows = max(rows, ceil(len(shown) / MOST_COLUMNS))
     columns = ceil(len(shown) / rows)
     width, height = plot.PANEL
     size = width * columns, min(height * rows, TALLEST)
     title = f"{title} (median, bars from the least to the greatest)"
-    with plot.page(name, title, size, nrows=rows, ncols=columns) as axes:
+    counts = [len(each) for *_, series in shown for by_place in series.values() for each in by_place.values()]
+    with plot.page(name, title, size, plot.origin(counts, guest), nrows=rows, ncols=columns) as axes:
+        for spare in axes[len(shown) :]:
+            spare.set_axis_off()
         for one, (heading, across, up, series) in zip(axes, shown, strict=False):
             plot.points(one, series, across, up if "%" in up or _linear(series) else f"{up}, logarithmic")
             one.set_title(heading)

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from rt.measure import in_guest
 from rt.measure.results import DIRECTORY, MeasurementError
 from rt.throughput import outside
 from rt.throughput.lines import SUITES, Testbed, planes
@@ -48,6 +49,7 @@ for try in 1 2 3 4 5; do
     ip xfrm state add src ::1 dst ::2 proto esp spi 1 mode transport aead 'rfc4106(gcm(aes))' {_KEY} 128 && break
 done
 ip xfrm state flush
+{in_guest.asking("charon-systemd", "hostapd")}
 export LD_LIBRARY_PATH=/results/lib
 export {patience.VARIABLE}={PATIENCE}
 exec .venv/bin/python -m rt.throughput.guest"""
@@ -100,6 +102,11 @@ def left() -> Taken:
     """Return what the guest has measured, on every testbed that it came to the end of."""
     path = _FOLDER / _TAKEN
     return Taken.read(path.read_text(encoding="utf-8")) if path.exists() else Taken()
+
+
+def versions() -> dict[str, str]:
+    """Return what the guest said of itself, or nothing if none was booted."""
+    return in_guest.left(_FOLDER)
 
 
 def sodium() -> Path | None:
