@@ -16,11 +16,18 @@ RERUNS ?= 1
 # Test files that run at a time: unit tests keep both processors busy, while a scenario's nodes mostly wait for each
 # other and take a quarter of one. 1 is one after the other.
 BESIDE ?= 2
-SCENARIOS_BESIDE ?= 3
+SCENARIOS_BESIDE ?= 4
+# The time limit of a test raises an exception, which a clean-up that waits can swallow. What is still there after so many
+# seconds, with its second try, hangs: all its stacks are written, its process ends, and xdist goes on with another one.
+hang = -o faulthandler_exit_on_timeout=true -o faulthandler_timeout=$(1)
 CONFIG ?=
 JSON ?=
 KERNEL ?=
 FRESH ?=
+# Disks that `make image-cuts` boots, of all that a power cut left.
+BOOTS ?= 4
+KEY ?=
+KEY_FILE ?=
 ARCH ?= $(shell dpkg --print-architecture)
 
 # Where `cargo install` puts cargo-deny.
@@ -45,7 +52,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 MEASURED := $(filter-out 0,$(QUICK))
 
 .PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible collection unit unit-python unit-rust test judged compiled emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
-	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-dissect kernel-config kernel page-pictures image image-boot deb deb-all packages packages-all nodes fleet fleet-more fleet-packages
+	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-dissect kernel-config kernel page-pictures image image-boot image-cuts deb deb-all sbom repository packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
 	@sed -nE 's/^([a-z%-]+):[^#]*## (.*)/  make \1|\2/p' Makefile | column -t -s'|'
@@ -67,6 +74,10 @@ $(STAMPS)/deny: $(STAMPS)/system tools/setup
 	@tools/setup deny
 	@touch $@
 
+$(STAMPS)/audit: $(STAMPS)/python tools/requirements-audit.lock
+	@tools/setup audit
+	@touch $@
+
 $(STAMPS)/page: $(STAMPS)/python daemon/page/package-lock.json
 	@mkdir -p build
 	@tools/setup page
@@ -76,9 +87,9 @@ $(STAMPS)/browser: $(STAMPS)/system tools/setup
 	@tools/setup browser
 	@touch $@
 
-page: build/page/page.js ## bundle the page in the browser into build/page
+page: build/page/packages.json ## bundle the page in the browser into build/page
 
-build/page/page.js: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.svg daemon/page/*.mjs daemon/page/src/* daemon/page/licences/*)
+build/page/packages.json: $(STAMPS)/page $(wildcard daemon/page/*.html daemon/page/*.svg daemon/page/*.mjs daemon/page/src/* daemon/page/licences/*)
 	@rm -rf build/page
 	cd daemon/page && ../../build/node build.mjs ../../build/page
 
@@ -127,7 +138,7 @@ collection: setup $(STAMPS)/collection ## build the Ansible collection and judge
 unit: unit-python unit-rust ## unit tests of both languages
 
 unit-python: setup
-	$(BIN)/pytest --numprocesses=$(BESIDE) --dist=loadfile --reruns $(RERUNS) -m 'not slow' daemon/tests kernel-config/tests rt/tests
+	$(BIN)/pytest --numprocesses=$(BESIDE) --dist=loadfile --reruns $(RERUNS) $(call hang,700) -m 'not slow' daemon/tests kernel-config/tests rt/tests
 
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
@@ -163,13 +174,13 @@ kernel-merge: setup ## check that Debian's RT kernel accepts each symbol of our 
 	$(BIN)/pytest -m slow kernel-config/tests
 
 scenarios: setup build $(STAMPS)/browser ## prove claims on the wire, in network namespaces (root); a failed test gets a second try and is named
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --numprocesses=$(SCENARIOS_BESIDE) --dist=loadfile --reruns $(RERUNS) -m 'not flood' tests/scenarios tests/attacks tests/interop
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --numprocesses=$(SCENARIOS_BESIDE) --dist=loadfile --reruns $(RERUNS) $(call hang,2000) -m 'not flood' tests/scenarios tests/attacks tests/interop
 
 attacks: setup build ## attacks by strangers, hostile peers and local accounts, floods included (root; minutes)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/attacks
 
 guest-claims: setup build ## prove the main claims that need ESP, radios or PREEMPT_RT in an emulated guest (root)
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/guest
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) $(call hang,4000) tests/guest
 
 lab-guest: setup ## build the guest's Debian 13 root, with RT and ordinary kernel, in build/guest (root)
 	$(BIN)/python -m tests.lab.machines.guest_root
@@ -181,11 +192,11 @@ scale: NODES ?= 30
 scale: setup build ## start many nodes at once: all pairs protected, one IKE_SA each (root; NODES=n)
 	NODES=$(NODES) $(BIN)/pytest tests/scenarios/topology/test_scale.py
 
-advisories: $(STAMPS)/deny ## report known vulnerabilities of the Rust dependencies (fetches the advisory database)
-	cargo deny $(CARGO_ARGUMENTS) check advisories
+advisories: $(STAMPS)/deny $(STAMPS)/audit $(STAMPS)/page ## ask RustSec, OSV and npm for known vulnerabilities of all that is locked (exceptions: tools/advisories.toml)
+	$(BIN)/python tools/advisories
 
 nodes: fleet-packages ## make a mesh of bare Debian 12 and 13 machines, by ssh and our packages (root)
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/fleet
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) $(call hang,4000) tests/fleet
 
 fleet-more: fleet-packages $(STAMPS)/browser ## longer proofs on those machines: a controller behind the mesh, a member's new key, another kernel, radios, the first hour (root)
 	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet/test_over_the_mesh.py tests/fleet/test_fleet_key.py tests/fleet/test_board.py tests/fleet/test_up_radio.py tests/fleet/test_joining.py tests/fleet/test_first_hour.py
@@ -194,7 +205,7 @@ fleet: NODES ?= 10
 fleet: fleet-packages ## provision many machines and write the time it took to build/fleet.json (root; NODES=n)
 	NODES=$(NODES) $(BIN)/pytest tests/fleet/test_size.py
 
-fleet-packages: build docs $(STAMPS)/deb
+fleet-packages: build docs $(STAMPS)/deb $(STAMPS)/audit
 	@for release in trixie bookworm; do tools/deb $$release $$(dpkg --print-architecture); done
 
 # --- the job itself ---
@@ -213,7 +224,7 @@ $(STAMPS)/mutants: $(STAMPS)/python tools/setup tools/requirements-mutants.lock
 mutants: setup $(STAMPS)/mutants ## list changes of critical code that no test notices, in build/mutants.json (MINUTES=30, SEED=n, ONLY=python or rust)
 	tools/mutants --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
-bench: $(subst _,-,$(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py))) ## run all benchmarks, with results in build/bench (root; network; QUICK=1: few samples)
+bench: $(subst _,-,$(patsubst rt/bench_%.py,bench-%,$(wildcard rt/bench_*.py))) ## run all benchmarks, with results in build/bench (root; network; QUICK=1: few samples, in build/bench/quick)
 
 $(STAMPS)/bench: $(STAMPS)/system tools/setup
 	@tools/setup bench
@@ -222,7 +233,7 @@ $(STAMPS)/bench: $(STAMPS)/system tools/setup
 bench-%: setup build $(STAMPS)/bench ## run one benchmark: `make bench-NAME` runs rt/bench_NAME.py (root; network; ARGS=--help shows its flags)
 	$(BIN)/python -m rt.bench_$(subst -,_,$*) $(ARGS)
 
-papers: setup $(if $(MEASURED),build $(STAMPS)/bench) ## draw docs/papers.md: five works' tables and figures beside ours, from kept results (QUICK=1: measure again into build/papers; root; network)
+papers: setup $(if $(MEASURED),build $(STAMPS)/bench) ## draw docs/papers.md: five works' tables and figures beside ours, from kept results (QUICK=1: measure again into build/papers, or go on after Ctrl-C; root; network)
 	$(BIN)/python -m rt.papers $(if $(MEASURED),measure,draw)
 
 baseline: setup ## compare the figures of build/bench with rt/baselines (python -m rt.measure.baseline keep NAME renews)
@@ -257,11 +268,17 @@ $(STAMPS)/image: $(STAMPS)/system tools/setup
 	@tools/setup image
 	@touch $@
 
-image: build docs $(STAMPS)/image ## build a disk image that boots into a node (root; KERNEL=path of a .deb, FRESH=1: newest Debian)
-	@PYTHONPATH=kernel-config $(BIN)/python -m image build $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(FRESH),--fresh)
+image: build docs $(STAMPS)/image $(STAMPS)/audit ## build a disk image that boots into a node (root; ARCH=amd64 or arm64, KERNEL=path of a .deb, FRESH=1: newest Debian, KEY_FILE=file: sign updates to it)
+	@PYTHONPATH=kernel-config $(BIN)/python -m image build $(if $(ARCH),--arch '$(ARCH)') $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(FRESH),--fresh) \
+		$(if $(KEY_FILE),--key-file '$(KEY_FILE)')
 
-image-boot: image ## boot two of that image in QEMU: ready, locked, silent before trust (root; minutes)
-	MESHSEC_IMAGE_BOOT=1 $(BIN)/pytest tests/scenarios/operations/test_image.py
+image-boot: image ## boot that image in QEMU: ready, locked, silent before trust, joins a fleet, is updated (root; ARCH=amd64: minutes, ARCH=arm64: hours)
+	MESHSEC_IMAGE_BOOT=$(or $(ARCH),amd64) $(BIN)/pytest tests/scenarios/operations/test_image.py \
+		tests/scenarios/operations/test_image_joins.py tests/scenarios/operations/test_image_update.py \
+		tests/scenarios/operations/test_image_spread.py
+
+image-cuts: image ## cut the power of that image at many moments of an update, and boot some of these disks (root; BOOTS=4; SEED=n repeats)
+	MESHSEC_IMAGE_CUTS=$(BOOTS) SEED='$(SEED)' $(BIN)/pytest -rP tests/scenarios/operations/test_image_cuts.py
 
 # --- for users and packagers ---
 
@@ -285,16 +302,29 @@ $(STAMPS)/deb: $(STAMPS)/system tools/setup
 	@touch $@
 
 deb: RELEASE ?= $(shell sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-deb: build docs $(STAMPS)/deb ## build Debian packages in build/deb/RELEASE (RELEASE=bookworm or trixie, ARCH=amd64 or arm64)
+deb: build docs $(STAMPS)/deb $(STAMPS)/audit ## build Debian packages in build/deb/RELEASE (RELEASE=bookworm or trixie, ARCH=amd64, arm64 or armhf: router and overlay alone)
 	@tools/deb $(RELEASE) $(ARCH)
 
-deb-all: build docs $(STAMPS)/deb ## build Debian packages for both releases and both architectures
-	@for release in bookworm trixie; do for arch in amd64 arm64; do tools/deb $$release $$arch; done; done
+deb-all: build docs $(STAMPS)/deb $(STAMPS)/audit ## build Debian packages for both releases and all architectures
+	@for release in bookworm trixie; do for arch in amd64 arm64 armhf; do tools/deb $$release $$arch; done; done
 
-packages: build docs $(STAMPS)/deb ## install, upgrade, remove and purge our packages in a bare root of this release (root)
-	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) tests/packages
+sbom: build $(STAMPS)/audit ## write what `make install` installs of others, by name, version, licence and hash, as CycloneDX JSON in build/sbom
+	@rm -rf build/sbom
+	@PREFIX=/usr DESTDIR=$(CURDIR)/build/sbom/root tools/install packages >/dev/null
+	@build/audit/tools/bin/python tools/sbom build/sbom "$$(tools/version)" "$$(rustc -vV | sed -n 's/^host: //p')" \
+		build/sbom/root/usr/lib/meshsec build/package/report.json
+	@rm -r build/sbom/root
+	@ls build/sbom/*.cdx.json
 
-packages-all: build docs $(STAMPS)/deb ## do that for both releases and architectures, and build each package twice (root; long)
+repository: RELEASE ?= $(shell sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+repository: URL ?= file:$(CURDIR)/build/repository/$(RELEASE)
+repository: $(STAMPS)/deb ## make a signed apt repository of build/deb/RELEASE in build/repository/RELEASE (URL=https://HOST, KEY_FILE=file or KEY=fingerprint)
+	@KEY='$(KEY)' KEY_FILE='$(KEY_FILE)' tools/repository '$(RELEASE)' '$(URL)'
+
+packages: build docs $(STAMPS)/deb $(STAMPS)/audit $(STAMPS)/deny ## make our packages twice with the same bytes; install, upgrade, remove and purge them in a bare root of this release, and from a signed repository (root)
+	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) $(call hang,4000) tests/packages
+
+packages-all: build docs $(STAMPS)/deb $(STAMPS)/audit $(STAMPS)/deny ## do that for both releases and architectures, and compile the programs twice (root; long)
 	MESHSEC_PACKAGES_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/packages
 
 lock: setup ## renew the Python lock files (needs uv on PATH)

@@ -10,6 +10,7 @@ import pytest
 
 from tests import summary
 from tests.lab.lab import Lab
+from tests.lab.machines import debian
 from tests.lab.node import capabilities
 
 FIX = "fix: `make setup`"
@@ -44,6 +45,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if hasattr(config, "workerinput"):
         return
     stats = terminalreporter.stats
+    terminalreporter.write_line(debian.said())
     terminalreporter.write_line(summary.foreign_line(summary.foreign_programs(), stats.get("skipped", [])))
     passed = [report.nodeid for report in stats.get("passed", [])]
     for line in summary.record_second_tries(stats.get("rerun", []), passed, summary.SECOND_TRIES):

@@ -72,9 +72,8 @@ def record_second_tries(first_tries: Iterable[pytest.TestReport], passed: Iterab
     with file.open("a", encoding="utf-8") as stream:
         stream.writelines(f"{json.dumps(entry)}\n" for entry in entries)
     known = Counter(json.loads(line)["test"] for line in file.read_text(encoding="utf-8").splitlines())
-    tests = dict.fromkeys(str(entry["test"]) for entry in entries)
     return [f"second tries: {len(entries)}, recorded in {file}"] + [
-        f"  {test}: {known[test]} since the record began" for test in tests
+        f"  {entry['test']} ({known[entry['test']]} since the record began): {entry['why'][:200]}" for entry in entries
     ]
 
 

@@ -32,8 +32,9 @@ def test_a_role_without_readme_is_refused(collection: Path) -> None:
 
 
 def test_another_version_than_the_projects_is_refused(collection: Path) -> None:
-    _change(collection / "galaxy.yml", "version: 0.1.0", "version: 0.1.1")
-    _refused(collection, "version is 0.1.1, and daemon/meshsec/__init__.py has 0.1.0; set it to 0.1.0")
+    ours = subprocess.run([REPOSITORY / "tools/version"], check=True, capture_output=True, text=True).stdout.strip()
+    _change(collection / "galaxy.yml", f"version: {ours}", f"version: {ours}9")
+    _refused(collection, f"version is {ours}9, and daemon/meshsec/__init__.py has {ours}; set it to {ours}")
 
 
 def test_a_warning_of_the_importer_is_a_refusal(collection: Path) -> None:

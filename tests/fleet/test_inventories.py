@@ -69,6 +69,27 @@ def test_a_second_secret_is_taken(tmp_path: Path) -> None:
     _written(tmp_path, "three-pis", "hut", extra=["-e", json.dumps({"meshsec_second_secret": "5A" * 32})])
 
 
+def test_a_second_secret_is_given_once_and_by_standard_input(tmp_path: Path) -> None:
+    config = tmp_path / "meshsec.toml"
+    tables = "[node]", 'name = "hut"', "[routing]", 'interfaces = ["mesh0"]', "[paths]", f'state = "{tmp_path}"'
+    config.write_text("\n".join(tables), encoding="utf-8")
+    program = tmp_path / "bin" / "meshsec"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {_PROGRAMS}/meshsec --config {config} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    given = {
+        "ansible.builtin.import_role": {"name": "meshsec", "tasks_from": "second_secret"},
+        "environment": {"PATH": f"{program.parent}:{os.environ['PATH']}"},
+    }
+    for secret, changed in (("5A" * 32, 1), ("5a" * 32, 0), ("5b" * 32, 1)):
+        extra = "-vvv", "-e", json.dumps({"meshsec_second_secret": secret})
+        done = _play(tmp_path, "three-pis", [given], "--limit", "hut", *extra)
+        assert done.returncode == 0, done.stdout
+        assert f"changed={changed}" in done.stdout
+        assert secret not in done.stdout
+        assert (tmp_path / "second-secret").read_text().strip() == secret.lower()
+
+
 def test_an_upgrade_watches_each_unit_that_the_packages_restart() -> None:
     health = (_COLLECTION / "roles/upgrade/files/health.py").read_text(encoding="utf-8")
     watched = re.findall(r'"([a-z0-9-]+)"', health.partition("UNITS = (")[2].partition(")")[0])
@@ -191,7 +212,7 @@ def test_without_one_the_table_radio_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "written"), [("off", None), (False, None), ("prefer", "prefer"), ("require", "require")]
+    ("given", "written"), [("", None), ("off", "off"), (False, "off"), ("prefer", "prefer"), ("require", "require")]
 )
 def test_how_routing_messages_are_signed_is_in_the_configuration(
     given: str | bool, written: str | None, tmp_path: Path

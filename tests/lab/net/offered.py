@@ -13,6 +13,10 @@ from tests.lab.net.traffic import udp_socket
 
 PORT = 7300
 _RECEIVE_BUFFER = 1 << 20
+_SEND_BUFFER = 1 << 15
+"""Octets of datagrams under way, with what the kernel adds: so many that a radio always has some, and so few that its
+queue is never full. A simulated radio has no other limit, and reports what its queue does not hold as lost on the air.
+"""
 _LONGEST = 1 << 16
 
 
@@ -85,6 +89,7 @@ def throughput(offers: Sequence[Offer], seconds: float) -> list[float]:
 def _opened(number: int, offer: Offer) -> _Flow:
     flow = _Flow(offer, udp_socket(*offer.source), udp_socket(*offer.target, port=PORT + number))
     flow.into.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+    flow.out.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     for end in (flow.out, flow.into):
         end.setblocking(False)
     return flow

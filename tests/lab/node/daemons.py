@@ -28,6 +28,11 @@ class Daemons:
         return self._by_kind["router"]
 
     @property
+    def signer(self) -> Daemon:
+        """Return olsrv2-signer; only nodes whose router signs have it."""
+        return self._by_kind["signer"]
+
+    @property
     def charon(self) -> Daemon:
         """Return charon; a node with libreswan has ``pluto`` instead."""
         return self._by_kind["charon"]

@@ -15,8 +15,8 @@ class Options:
     """What scenarios vary from node to node."""
 
     routing_daemon: str = "olsrv2d"
-    signatures: str = "off"
-    """The setting ``signatures`` of the router; with another one the node has a signer."""
+    signatures: str = ""
+    """The setting ``signatures`` of the router; empty: the default. A node whose router signs has a signer."""
     ipv4: bool = False
     policy: Mapping[str, PolicyValue] = field(default_factory=dict)
     scheduling: str = "stock"
@@ -48,8 +48,8 @@ def configuration(name: str, number: int, options: Options, interfaces: Sequence
     lines = ["[node]", f'name = "{name}"']
     lines += [f'ipv4 = "10.77.{number >> 8}.{number & 255}"'] if options.ipv4 else []
     lines += ["", "[routing]", f'daemon = "{options.routing_daemon}"', f"interfaces = {json.dumps(interfaces)}"]
-    lines += [f'socket = "{sockets}/changes.sock"', f'signatures = "{options.signatures}"']
-    lines += [f'signer = "{sockets}/sign.sock"']
+    lines += [f'socket = "{sockets}/changes.sock"', f'signer = "{sockets}/sign.sock"']
+    lines += [f'signatures = "{options.signatures}"'] if options.signatures else []
     lines += [f"attached = {_toml([{'prefix': one} for one in options.attached])}"] if options.attached else []
     by = {"by": "selectors"} if options.selectors else {}
     accepted = [{"prefix": prefix, "from": list(peers), **by} for prefix, peers in options.accept.items()]

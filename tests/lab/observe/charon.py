@@ -104,6 +104,13 @@ class Charon:
         children = (child for sa in found for child in sa.get("child-sas", {}).values())
         return {one.decode() for child in children for end in ("local-ts", "remote-ts") for one in child.get(end, [])}
 
+    def wanted_selectors(self, peer: str) -> set[str]:
+        """Return the traffic selectors that a connection is loaded with, of both ends."""
+        with self._session() as session:
+            found = [one for entry in session.list_conns({"ike": peer}) for one in entry.values()]
+        children = (child for one in found for child in one.get("children", {}).values())
+        return {one.decode() for child in children for end in ("local-ts", "remote-ts") for one in child.get(end, [])}
+
     def give_secret(self, name: str, secret: str) -> None:
         """Load a pre-shared key for all peers without meshsecd's knowledge."""
         with self._session() as session:

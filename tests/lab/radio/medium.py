@@ -24,6 +24,8 @@ from tests.lab.net.topology import Pair
 
 GUEST_VARIABLE = "MESHSEC_LAB_GUEST"
 """Environment variable that says that the machine is the lab's own."""
+DETERMINISTIC_VARIABLE = "MESHSEC_LAB_DETERMINISTIC"
+"""Environment variable that says in the guest that its time follows the executed instructions."""
 MONITOR = "mon0"
 ONLY_NEIGHBOURS = {"mesh_fwding": "0", "mesh_nolearn": "1"}
 """Neither forwarding nor path discovery: a discovery that fails delays user data to a neighbour for seconds."""
@@ -250,9 +252,9 @@ def obstacle() -> str | None:
     return None if _GROUPS.is_dir() else f"debugfs is not mounted: {_GROUPS}"
 
 
-def mesh_radio(namespace: str, channel: Channel) -> Radio:
-    """Give a namespace a radio with a mesh interface ``mesh0``, which has joined and shares no bit with others."""
-    radio = _take(namespace, "mesh0")
+def mesh_radio(namespace: str, interface: str, channel: Channel) -> Radio:
+    """Give a namespace a radio with a mesh interface, which has joined and shares no bit with others."""
+    radio = _take(namespace, interface)
     radio.hear(0)
     radio.make()
     radio.join(channel)
