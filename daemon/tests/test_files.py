@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from children import child
 from meshsec import files
 from meshsec.files import FileError
 
@@ -42,7 +43,9 @@ def test_a_pipe_or_device_is_refused_without_waiting(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0"])
 def test_standard_input_is_read(name: str) -> None:
     code = f"from pathlib import Path; from meshsec import files; print(files.read(Path('{name}'), 9))"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with child(
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    ) as process:
         told, _ = process.communicate(b"piped", timeout=60)
     assert told == b"piped\n"
 

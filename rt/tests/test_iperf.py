@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from children import child
 from rt.throughput import iperf, processes, rig
 from rt.throughput.processes import REST, Watch
 
@@ -128,8 +129,8 @@ def test_a_busy_process_is_credited_and_an_idle_one_is_not() -> None:
     core = min(os.sched_getaffinity(0))
     bound = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
     with (
-        subprocess.Popen([sys.executable, "-c", bound]) as busy,
-        subprocess.Popen(["sleep", "60"]) as idle,
+        child(subprocess.Popen([sys.executable, "-c", bound])) as busy,
+        child(subprocess.Popen(["sleep", "60"])) as idle,
         Watch({idle.pid: "idle"}) as watch,
     ):
         watch.add(busy.pid, "busy")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from children import child
 from rt.bench_kernels import CASES, LOADS, PROFILES, complete
 from rt.kernels.boot import read
 from rt.kernels.cases import Case, of_paper
@@ -99,7 +100,7 @@ def test_a_load_sends_until_it_is_ended_and_reports_how_much(role: str, packets:
         peer.bind((other, light.PORT))
         peer.settimeout(60)
         argv = [sys.executable, light.__file__, role, own, other]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        with child(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)) as process:
             for _ in range(2 * packets):
                 peer.recv(2048)
             process.terminate()

@@ -26,6 +26,7 @@ from adapters.test_nftables import (
     serving,
     wire,
 )
+from children import child
 from meshsec.adapters.kernel.held_rules import HeldRules
 from meshsec.adapters.kernel.nftables import OPEN_PRIORITY, render_open_policies
 from meshsec.core.channels import nft_bench
@@ -175,7 +176,7 @@ def test_the_flow_is_closed_when_its_owner_is_killed(wire: Wire) -> None:
         "time.sleep(600)"
     )
     text = nft_bench.render(PEERS, OPEN, 600, serves=True)
-    with subprocess.Popen([sys.executable, "-c", program, text], stdout=subprocess.PIPE) as owner:
+    with child(subprocess.Popen([sys.executable, "-c", program, text], stdout=subprocess.PIPE)) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"held\n"
         assert wire.comes_in(LOCATOR, OWN_LOCATOR, CLEAR_PORT, source_port=CLEAR_PORT)

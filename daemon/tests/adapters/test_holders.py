@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from children import child
 from meshsec.adapters import holders
 from meshsec.adapters.holders import Marks
 
@@ -99,7 +100,7 @@ def test_who_looks_and_what_started_it_are_spared(tmp_path: Path) -> None:
 
 def test_who_has_ended_is_not_found_although_nobody_has_asked_for_its_status(started: ExitStack) -> None:
     everybody = Marks((), (), ("0::",))  # the beginning of /proc/PID/cgroup
-    process = started.enter_context(subprocess.Popen(["sleep", "60"]))
+    process = started.enter_context(child(subprocess.Popen(["sleep", "60"])))
     assert process.pid in [holder.pid for holder in holders.find(everybody)]
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

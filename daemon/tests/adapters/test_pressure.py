@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from children import child
 from meshsec.adapters.scheduler import pressure
 from meshsec.adapters.scheduler.pressure import Runs
 from meshsec.agent.sides.contention import STARVED, ContentionWatch
@@ -84,7 +85,7 @@ def test_a_watch_reports_the_delay_between_two_polls(rivals: list[int]) -> None:
 
 def test_a_process_that_sleeps_does_not_starve() -> None:
     needs_schedstat()
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
+    with child(subprocess.Popen(["sleep", "60"])) as sleeper:
         wait_for(lambda: pressure.runs(sleeper.pid) is not None, "the first run")
         watch = ContentionWatch(sleeper.pid, 0.0)
         looks = itertools.count(1.0)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from children import child
 from meshsec.adapters import scheduler
 from meshsec.adapters.scheduler import pressure, threads
 from meshsec.adapters.scheduler.pressure import Runs
@@ -150,7 +151,7 @@ def test_without_a_governor_the_thread_that_polls_stands_behind_too_and_all_get_
     tmp_path: Path,
 ) -> None:
     argv = [sys.executable, "-c", POLLER]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with child(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as process:
         asked, answered = process.stdin, process.stdout
         assert asked and answered  # noqa: PT018  (for the type checker)
         answered.readline()

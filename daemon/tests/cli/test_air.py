@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
+from children import child
 from core.air_frames import A, C, ack, data, pcap, radiotap, section
 from meshsec.adapters.kernel.stations import Stations
 from meshsec.adapters.radio.monitor import Monitor, MonitorError
@@ -220,7 +221,7 @@ def test_a_terminal_shows_the_table_while_the_stream_goes_on() -> None:
         "--read",
         "-",
     ]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=shown, stderr=subprocess.DEVNULL) as running:
+    with child(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=shown, stderr=subprocess.DEVNULL)) as running:
         os.close(shown)
         assert running.stdin is not None
         running.stdin.write((VECTORS / "medium.pcap").read_bytes())

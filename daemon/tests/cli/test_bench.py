@@ -20,6 +20,7 @@ import jsonschema
 import pytest
 from click.testing import Result
 
+from children import child
 from meshsec.adapters import measuring
 from meshsec.adapters.measuring import MeasuringError
 from meshsec.adapters.sockets.bench_talk import Talk, TalkError
@@ -134,8 +135,10 @@ def test_an_interruption_keeps_what_was_measured(tmp_path: Path, number: signal.
     program += "signal.signal(signal.SIGHUP, signal.SIG_DFL); sys.argv[0] = 'meshsec'; "
     program += "from meshsec.cli import main; main()"
     kept = tmp_path / "kept"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, "bench", "crypto", "--into", str(kept)], stderr=subprocess.PIPE, text=True
+    with child(
+        subprocess.Popen(
+            [sys.executable, "-c", program, "bench", "crypto", "--into", str(kept)], stderr=subprocess.PIPE, text=True
+        )
     ) as process:
         end = time.monotonic() + 60
         while not any(json.loads(one.read_text())["steps"] for one in kept.glob("*.json")):
@@ -234,7 +237,7 @@ def test_signals_that_were_ignored_stay_ignored_and_the_others_come_back() -> No
 def test_a_load_ends_when_the_command_is_killed() -> None:
     program = "import time; from meshsec.adapters import measuring\n"
     program += "with measuring.beside(['sleep', '6061']): print('runs', flush=True); time.sleep(600)"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+    with child(subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "runs\n"
         await_count("sleep\x006061\x00", 1)

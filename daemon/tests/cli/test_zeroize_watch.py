@@ -4,12 +4,14 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from children import child
 from meshsec.adapters import input_keys, syslog
 from meshsec.adapters.files import untouched_store
 from meshsec.adapters.input_keys import InputKeys
@@ -178,8 +180,10 @@ def test_a_key_of_a_device_that_is_plugged_in_later_must_be_held(meshsec: Meshse
     watching = [str(Path(sys.executable).parent / "meshsec"), "--config", str(tmp_path / "a/meshsec.toml")]
     pressing = [sys.executable, "-c", PRESSING, str(CODES["KEY_F12"])]
     with (
-        subprocess.Popen([*watching, "zeroize", "--watch"]) as watch,
-        subprocess.Popen(pressing, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as presser,
+        child(subprocess.Popen([*watching, "zeroize", "--watch"])) as watch,
+        child(
+            subprocess.Popen(pressing, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        ) as presser,
     ):
         assert presser.stdin
         assert presser.stdout
@@ -194,5 +198,7 @@ def test_a_key_of_a_device_that_is_plugged_in_later_must_be_held(meshsec: Meshse
         presser.stdin.close()
 
 
-def _open_files(pid: int) -> list[str]:
-    return [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
+def _open_files(pid: int) -> Iterator[str]:
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # It was closed meanwhile.
+            yield str(path.readlink())

@@ -17,6 +17,7 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 
+from children import child
 from meshsec.cli.client import Client, DaemonError
 from meshsec.core.values.bench import CLEAR_PORT, FLOW_PORT, TALK_PORT
 from tests.lab.basics import programs
@@ -69,11 +70,13 @@ def serving(node: Node, peer: str, *options: str) -> Iterator[subprocess.Popen[s
     argv = [programs.meshsec(), "--config", str(node.config), "bench", "serve", peer, *options]
     # A shell starts a test run in the background with SIGINT ignored.
     awake = ["env", "--default-signal=INT"]
-    with subprocess.Popen(
-        ["ip", "netns", "exec", node.namespace, *awake, *argv],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+    with child(
+        subprocess.Popen(
+            ["ip", "netns", "exec", node.namespace, *awake, *argv],
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
     ) as process:
         assert process.stderr is not None
         try:
@@ -195,7 +198,7 @@ def test_an_interrupted_benchmark_keeps_its_figures_and_goes_on(lab: Lab, tmp_pa
         program = "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
         program += "sys.argv[0] = 'meshsec'; from meshsec.cli import main; main()"
         wrapped = ["ip", "netns", "exec", a.namespace, str(Path(programs.meshsec()).parent / "python"), "-c", program]
-        with subprocess.Popen([*wrapped, *argv[1:]], stderr=subprocess.PIPE, text=True) as process:
+        with child(subprocess.Popen([*wrapped, *argv[1:]], stderr=subprocess.PIPE, text=True)) as process:
             wait_until("two steps", lambda: _steps(tmp_path) >= 2, [], PATIENCE, last=lambda: _steps(tmp_path))
             process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=PATIENCE)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from children import child
 from tests.lab.basics import programs
 from tests.lab.basics.patience import patient
 from tests.lab.lab import Lab
@@ -95,7 +96,7 @@ def test_what_nobody_hears_is_not_answered(pair: tuple[Node, Node, medium.Air], 
     """The negative case of the one above: b moves out of reach while a still sends to it."""
     a, b, air = pair
     argv = _meshsec(a, "air", monitor, "--exchanges")
-    with flow(a, b) as running, subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as shown:
+    with flow(a, b) as running, child(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)) as shown:
         wait_arrivals(running)
         assert shown.stdout is not None
         to_b = (line for line in shown.stdout if line.split()[1:3] == [a.name, b.name])
@@ -115,7 +116,7 @@ def test_a_stream_of_tcpdump_is_read_without_any_privilege(pair: tuple[Node, Nod
     drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--reuid=65534", "--regid=65534", "--clear-groups"]
     command = [*drop, programs.meshsec(), "air", "--read", "-", "--json"]
     listen = ["tcpdump", "-i", monitor, "-c", "3", "--immediate-mode", "-U", "-w", "-"]
-    with subprocess.Popen(["ip", "netns", "exec", a.namespace, *listen], stdout=subprocess.PIPE) as source:
+    with child(subprocess.Popen(["ip", "netns", "exec", a.namespace, *listen], stdout=subprocess.PIPE)) as source:
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(
             command, stdin=source.stdout, capture_output=True, text=True, timeout=patient(60), check=True,
@@ -128,8 +129,10 @@ def test_an_interface_that_goes_meanwhile_leaves_what_was_seen(
     pair: tuple[Node, Node, medium.Air], monitor: str
 ) -> None:
     a, _, _ = pair
-    with subprocess.Popen(
-        _meshsec(a, "air", monitor, "--exchanges"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    with child(
+        subprocess.Popen(
+            _meshsec(a, "air", monitor, "--exchanges"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
     ) as running:
         assert running.stdout is not None
         running.stdout.readline()
