@@ -51,7 +51,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 # What QUICK=1 adds to a target that can do with less.
 MEASURED := $(filter-out 0,$(QUICK))
 
-.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible collection unit unit-python unit-rust test judged compiled emulated machines kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible collection unit unit-python unit-rust test provisioned programmed kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-dissect kernel-config kernel page-pictures image image-boot image-cuts deb deb-all sbom repository packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -143,24 +143,17 @@ unit-python: setup
 unit-rust: setup
 	cargo test $(CARGO_ARGUMENTS) --workspace --locked --quiet
 
-# Compilers leave a processor idle when they link, and most checks of Python need just one. One processor emulates the
-# guest; booted machines, which often wait for each other, use the other one. Scenarios have deadlines, so they run alone.
-test: setup ## all proofs: `judged` beside `compiled`, `emulated` beside `machines`, then `scenarios` (root)
-	$(MAKE) --jobs=2 --output-sync=target judged compiled
-	$(MAKE) --jobs=2 --output-sync=target machines emulated
+# Two lanes, one for each processor: much of one waits while the other works. Scenarios have deadlines, so they run alone.
+test: ## all proofs: `programmed` beside `provisioned`, then `scenarios` (root)
+	$(MAKE) --jobs=2 --output-sync=target setup build
+	$(MAKE) --jobs=2 --output-sync=target provisioned programmed
 	$(MAKE) scenarios
 
-judged: ## lint-python, lint-ansible, collection
-	$(MAKE) --jobs=1 lint-python lint-ansible collection
+provisioned: ## lint-python, lint-ansible, collection, and proofs on booted machines: nodes, packages
+	$(MAKE) --jobs=1 lint-python lint-ansible collection nodes packages
 
-compiled: ## beside those: lint-rust, lint-page, licences, build
-	$(MAKE) --jobs=1 lint-rust lint-page licences build
-
-machines: ## proofs on booted machines: nodes, packages
-	$(MAKE) --jobs=1 nodes packages
-
-emulated: ## proofs beside those: guest-claims, unit, kernel-merge
-	$(MAKE) --jobs=1 guest-claims unit kernel-merge
+programmed: ## beside those: lint-rust, lint-page, licences, guest-claims, unit, kernel-merge
+	$(MAKE) --jobs=1 lint-rust lint-page licences guest-claims unit kernel-merge
 
 licences: $(STAMPS)/licences ## check the licences and sources of the Rust dependencies
 
@@ -198,8 +191,8 @@ advisories: $(STAMPS)/deny $(STAMPS)/audit $(STAMPS)/page ## ask RustSec, OSV an
 nodes: fleet-packages ## make a mesh of bare Debian 12 and 13 machines, by ssh and our packages (root)
 	MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest --reruns $(RERUNS) $(call hang,4000) tests/fleet
 
-fleet-more: fleet-packages $(STAMPS)/browser ## longer proofs on those machines: a controller behind the mesh, a member's new key, another kernel, radios, the first hour (root)
-	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet/test_over_the_mesh.py tests/fleet/test_fleet_key.py tests/fleet/test_board.py tests/fleet/test_up_radio.py tests/fleet/test_joining.py tests/fleet/test_first_hour.py
+fleet-more: fleet-packages $(STAMPS)/browser ## all proofs on those machines, also those of minutes: a controller behind the mesh, libreswan, another kernel, radios, the first hour (root)
+	MESHSEC_FLEET_ALL=1 MESHSEC_LAB_REQUIRED=1 $(BIN)/pytest tests/fleet
 
 fleet: NODES ?= 10
 fleet: fleet-packages ## provision many machines and write the time it took to build/fleet.json (root; NODES=n)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import longer
 from tests.fleet import radio_neighbour
 from tests.fleet.radio_neighbour import JOIN_SECONDS, STATIONS, wait_peering
 from tests.lab.basics import shell
@@ -19,7 +20,7 @@ from tests.lab.machines.fleet import PACKAGES
 from tests.lab.machines.fleet_controller import PROGRAMS, Played
 
 pytestmark = [
-    pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
+    longer.fleet,
     pytest.mark.timeout(5400, func_only=True),
 ]
 """The time limit excludes the fixtures, because building a root takes long. Each task of a play takes seconds there."""

@@ -6,7 +6,6 @@ long each line took, and how long a person types.
 """
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import longer
 from tests.fleet import quick_start
 from tests.fleet.guide import Walk
 from tests.fleet.test_guides import arrive, outside_of
@@ -46,7 +46,7 @@ WRONG = "smart tiger giggle daughter soul brother"
 PAGE = "http://10.130.0.1:8269/"
 
 pytestmark = [
-    pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
+    longer.fleet,
     pytest.mark.timeout(3600),
 ]
 

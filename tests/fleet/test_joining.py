@@ -4,12 +4,12 @@ The fleet's operator gives his own node the fleet's card; all others have its si
 """
 
 import json
-import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 
+from tests import longer
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.machines import nspawn
@@ -19,7 +19,7 @@ from tests.lab.net.topology import grid, names
 NODES = 10
 
 pytestmark = [
-    pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
+    longer.fleet,
     pytest.mark.timeout(1800),
 ]
 

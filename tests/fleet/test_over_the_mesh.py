@@ -2,18 +2,18 @@
 connection."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import longer
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.fleet import Fleet
 from tests.lab.machines.fleet_controller import Controller
 
 pytestmark = [
-    pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
+    longer.fleet,
     pytest.mark.timeout(900, func_only=True),
 ]
 """The time limit excludes the fixtures, because provisioning a fleet takes long."""

@@ -1,10 +1,10 @@
 """``make fleet-more``: `meshsec up` makes a bare machine with a radio a node that has a neighbour in the air."""
 
-import os
 import tomllib
 
 import pytest
 
+from tests import longer
 from tests.fleet import radio_neighbour
 from tests.fleet.radio_neighbour import JOIN_SECONDS
 from tests.fleet.test_up import INSTALL
@@ -13,7 +13,7 @@ from tests.lab.machines.board import Board
 from tests.lab.machines.fleet import PACKAGES
 
 pytestmark = [
-    pytest.mark.skipif("MESHSEC_FLEET_ALL" not in os.environ, reason="minutes: `make fleet-more` runs it"),
+    longer.fleet,
     pytest.mark.timeout(3600, func_only=True),
 ]
 

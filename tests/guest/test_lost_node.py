@@ -26,14 +26,15 @@ from tests.lab.machines.guest import Outcome
 
 SECONDS = 1800.0
 PATIENCE = 6
+PRESSED = "daemon/tests/cli/test_zeroize_watch.py::test_a_key_of_a_device_that_is_plugged_in_later_must_be_held"
 COMMAND = f"""\
 modprobe tun
 mkdir -p build/artifacts
 mount --bind /results build/artifacts
 export {VARIABLE}={PATIENCE}
 .venv/bin/python -m tests.guest.lost_node /results || exit
-# The host may have no uinput, by which a test presses a key.
-modprobe -a evdev uinput && exec .venv/bin/pytest -p no:hypothesispytest daemon/tests/cli/test_zeroize_watch.py
+# The host may have no uinput, by which this test presses a key.
+modprobe -a evdev uinput && exec .venv/bin/pytest -p no:hypothesispytest {PRESSED}
 """
 
 

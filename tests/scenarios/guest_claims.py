@@ -14,9 +14,7 @@ GENERIC = (
 RT = (
     "scenarios/protection/test_transport_mode.py",
     "scenarios/protection/test_boot.py",
-    "scenarios/protection/test_protection.py::test_user_data_sent_before_there_is_an_sa_is_dropped_and_not_leaked",
     "scenarios/networks/test_networks.py::test_hosts_behind_peers_talk_and_the_relay_sees_esp_alone",
-    "scenarios/operations/test_restarts.py::test_all_daemons_of_a_node_killed_at_once_come_back_to_protection",
     "scenarios/scheduling/test_control_groups.py",
     "scenarios/radio/test_radio.py",
     "scenarios/radio/test_radio_routing.py",
@@ -25,6 +23,8 @@ RT = (
 """Claims for the kernel that a vehicle runs."""
 
 MORE = (
+    "scenarios/operations/test_restarts.py::test_all_daemons_of_a_node_killed_at_once_come_back_to_protection",
+    "scenarios/protection/test_protection.py::test_user_data_sent_before_there_is_an_sa_is_dropped_and_not_leaked",
     "attacks/test_access_clients.py",
     "attacks/test_node_fleet_port.py",
     "scenarios/operations/test_zeroize.py",
