@@ -28,13 +28,11 @@ def program() -> Path:
 
 @pytest.fixture(scope="module")
 def shown(program: Path) -> dict[tuple[str, str], Run]:
-    """Return a short run of some places without RTS and with the measured threshold."""
-    places = ("hidden", "line of 3", "all hear all", "weak signal")
-    return {
-        (place, threshold): run(program, PLACES[place], threshold, SECONDS, 1)
-        for place in places
-        for threshold in (OFF, "0", MEASURED)
-    }
+    """Return a short run of some places without RTS and with the measured threshold, and of two with RTS always."""
+    always = ("all hear all", "weak signal")
+    shown = [(place, threshold) for place in ("hidden", "line of 3", *always) for threshold in (OFF, MEASURED)]
+    shown += [(place, "0") for place in always]
+    return {(place, threshold): run(program, PLACES[place], threshold, SECONDS, 1) for place, threshold in shown}
 
 
 @pytest.mark.parametrize("place", ["hidden", "line of 3"])
