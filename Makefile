@@ -13,9 +13,9 @@ SEED ?=
 ONLY ?=
 # A machine with other work may stall a node for seconds. The summary names each test that needed its second try.
 RERUNS ?= 1
-# Test files that run at a time: unit tests keep both processors busy, while a scenario's nodes mostly wait for each
-# other and take a quarter of one. 1 is one after the other.
-BESIDE ?= 2
+# Test files that run at a time: unit tests wait for a third of their time, while a scenario's nodes mostly wait for each
+# other and take a quarter of a processor. 1 is one after the other.
+BESIDE ?= 3
 SCENARIOS_BESIDE ?= 4
 # The time limit of a test raises an exception, which a clean-up that waits can swallow. What is still there after so many
 # seconds, with its second try, hangs: all its stacks are written, its process ends, and xdist goes on with another one.
@@ -51,7 +51,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),daemon/target)
 # What QUICK=1 adds to a target that can do with less.
 MEASURED := $(filter-out 0,$(QUICK))
 
-.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible collection unit unit-python unit-rust test provisioned programmed kernel-merge licences scenarios attacks lab-guest guest guest-claims \
+.PHONY: help setup build programs page papers check lint lint-python lint-page reference lint-rust lint-ansible collection unit quick unit-python unit-rust test provisioned programmed kernel-merge licences scenarios attacks lab-guest guest guest-claims \
 	scale demo fuzz mutants bench advisories docs install clean lock kernel-check kernel-dissect kernel-config kernel page-pictures image image-boot image-cuts deb deb-all sbom repository packages packages-all nodes fleet fleet-more fleet-packages
 
 help: ## list the targets
@@ -104,7 +104,7 @@ programs: $(STAMPS)/system
 
 # --- proofs ---
 
-check: lint unit ## the fast part: linters, types, import contracts and unit tests of both languages
+check: lint quick unit-rust ## the fast part: linters, types, import contracts and unit tests of both languages, but what is marked `thorough`
 
 lint: lint-python lint-rust lint-page ## ruff, mypy --strict, import contracts, rustfmt, clippy, no_std proof, module sizes, tsc
 
@@ -136,6 +136,9 @@ collection: setup $(STAMPS)/collection ## build the Ansible collection and judge
 	$(BIN)/pytest tests/collection
 
 unit: unit-python unit-rust ## unit tests of both languages
+
+quick: setup
+	$(BIN)/pytest --numprocesses=$(BESIDE) --dist=loadfile $(call hang,700) -m 'not slow and not thorough' daemon/tests kernel-config/tests rt/tests
 
 unit-python: setup
 	$(BIN)/pytest --numprocesses=$(BESIDE) --dist=loadfile --reruns $(RERUNS) $(call hang,700) -m 'not slow' daemon/tests kernel-config/tests rt/tests

@@ -17,6 +17,13 @@ settings.register_profile(
 settings.load_profile("behaviour")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what enters a network namespace out of `make check`: it takes as long as all the rest."""
+    for item in items:
+        if isinstance(item, pytest.Function) and {"inside", "new_namespace"} & set(item.fixturenames):
+            item.add_marker(pytest.mark.thorough)
+
+
 @pytest.fixture(autouse=True)
 def this_process_stays_as_it_is() -> Iterator[None]:
     """Keep a daemon's main that a test calls from switching off core dumps of this process."""

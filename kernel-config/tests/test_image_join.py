@@ -10,6 +10,8 @@ import pytest
 
 from image import root
 
+pytestmark = pytest.mark.thorough
+
 LIBRARY = root.HERE / "files/usr/lib/meshsec-image"
 CLI = Path(sys.executable).parent / "meshsec"
 

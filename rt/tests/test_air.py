@@ -8,6 +8,8 @@ import pytest
 from rt import bench_air
 from rt.measure.results import Cell
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def program() -> Path:

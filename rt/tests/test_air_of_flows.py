@@ -9,6 +9,8 @@ from rt.throughput import air
 from rt.throughput.iperf import SIZE
 from rt.throughput.sums import Key, Samples
 
+pytestmark = pytest.mark.thorough
+
 CABLE = 1242.0
 """Bytes of Ethernet, IPv4, UDP and the payload."""
 SEEN: Samples = {

@@ -6,6 +6,8 @@ from rt import bench_ccm
 from rt.ccm import kernel, paper, programs
 from rt.measure.results import Cell
 
+pytestmark = pytest.mark.thorough
+
 
 def test_the_paper_is_quoted_with_its_figures() -> None:
     assert {row.figure for row in paper.ROWS} == {13, 14, 15, 16}

@@ -18,6 +18,8 @@ from tests.lab.machines import guest as lab
 from tests.lab.machines.guest import Outcome
 from tests.lab.radio.cell import names
 
+pytestmark = pytest.mark.thorough
+
 
 def rows() -> list[dict[str, Any]]:
     """Return what a guest leaves in which congestion triples the delay."""

@@ -7,6 +7,8 @@ import pytest
 from rt import bench_exchanges
 from rt.bench_exchanges import ACKS, AGAIN, ALONE, DATA, WITH_ACCESS, Exchange
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def program() -> Path:

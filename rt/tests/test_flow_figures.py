@@ -16,6 +16,8 @@ from rt.throughput.air import SUFFIX
 from rt.throughput.flows import CPU_OF_PROCESS, PER_CENT
 from rt.throughput.sums import Key, Samples
 
+pytestmark = pytest.mark.thorough
+
 TALLEST = 1400
 """Pixels: what a page shows without scrolling."""
 UP, DOWN = "client to outside", "outside to client"

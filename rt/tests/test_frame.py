@@ -19,6 +19,8 @@ from rt.throughput import figures as throughput_figures
 from tests.lab.basics.places import REPOSITORY
 from tests.lab.basics.waiting import NotInTimeError
 
+pytestmark = pytest.mark.thorough
+
 MAINS = sorted(path.stem for path in (REPOSITORY / "rt").glob("bench_*.py"))
 
 

@@ -45,6 +45,7 @@ def test_no_work_is_without_a_table_of_captions() -> None:
     assert set(form.works()) <= set(CAPTIONS)
 
 
+@pytest.mark.thorough
 def test_the_committed_page_and_pictures_are_what_the_kept_results_give(tmp_path: Path) -> None:
     written = page.write(form.works(), form.results(), Results.kept(), tmp_path)
     for path in written:

@@ -9,6 +9,8 @@ from rt.primitives import programs
 from rt.primitives.programs import PACKET, SALSA, SWITCHING, Taken
 from tests.lab.basics.programs import ProgramMissingError
 
+pytestmark = pytest.mark.thorough
+
 HASH = "+H:16\n+F:6:sha256:171076440.00\n"
 RSA = "+R1:15647:1024:1.00\n+F2:1:1024:16459.459459:267790.476190\n"
 CJDROUTE = """\

@@ -14,6 +14,8 @@ from rt.rts import figures
 from rt.rts.places import LONG, PLACES
 from rt.rts.run import MEASURED, OFF, Run, Sender, _summed, built, run
 
+pytestmark = pytest.mark.thorough
+
 SECONDS = 120
 """Of virtual time: three intervals of evidence, a trial, and what it gains."""
 

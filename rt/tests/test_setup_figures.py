@@ -11,6 +11,8 @@ from rt.sa_setup.figures import draw
 from rt.sa_setup.plan import LOADS, NICE, PLACES, Wanted, cells
 from tests.lab.basics.places import REPOSITORY
 
+pytestmark = pytest.mark.thorough
+
 
 def whole() -> list[Cell]:
     """Return a cell of each kind that a whole run has: the most that is drawn."""

@@ -22,6 +22,8 @@ from rt.sa_setup.block import Block, Sample
 from rt.sa_setup.times import SetupTimes
 from tests.lab.machines import guest
 
+pytestmark = pytest.mark.thorough
+
 SECONDS = {None: 0.02, -20: 4.0, 0: 0.03, 19: 0.02}
 LOADED = Case("paper-2007", "paper-2007", "receiver", -20)
 

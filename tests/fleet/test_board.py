@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import longer
 from tests.fleet import radio_neighbour
+from tests.fleet.longer import longer
 from tests.fleet.radio_neighbour import JOIN_SECONDS, STATIONS, wait_peering
 from tests.lab.basics import shell
 from tests.lab.basics.waiting import wait_until
@@ -20,7 +20,7 @@ from tests.lab.machines.fleet import PACKAGES
 from tests.lab.machines.fleet_controller import PROGRAMS, Played
 
 pytestmark = [
-    longer.fleet,
+    longer,
     pytest.mark.timeout(5400, func_only=True),
 ]
 """The time limit excludes the fixtures, because building a root takes long. Each task of a play takes seconds there."""

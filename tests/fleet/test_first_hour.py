@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import longer
 from tests.fleet import quick_start
 from tests.fleet.guide import Walk
+from tests.fleet.longer import longer
 from tests.fleet.test_guides import arrive, outside_of
 from tests.lab.basics.places import BUILD
 from tests.lab.basics.waiting import wait_until
@@ -46,7 +46,7 @@ WRONG = "smart tiger giggle daughter soul brother"
 PAGE = "http://10.130.0.1:8269/"
 
 pytestmark = [
-    longer.fleet,
+    longer,
     pytest.mark.timeout(3600),
 ]
 

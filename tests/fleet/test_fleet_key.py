@@ -11,7 +11,7 @@ from meshsec.adapters.files import fleet_key
 from meshsec.core.trust import card as cards
 from meshsec.core.trust import fleets, revocation_notes
 from meshsec.core.trust.revocation_notes import Note
-from tests import longer
+from tests.fleet.longer import longer
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.fleet import Fleet
 from tests.lab.machines.fleet_controller import Controller
@@ -65,7 +65,7 @@ def test_the_fleets_signed_cards_replace_installed_ones(controller: Controller, 
     assert again.changed == 0, again.output
 
 
-@longer.fleet
+@longer
 def test_a_member_gets_another_key(controller: Controller, line: Fleet, layout: str) -> None:
     """It runs after the test before."""
     a, c, old = line.lab["a"], line.lab["c"], line.lab["c"].address

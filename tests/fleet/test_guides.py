@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import longer
 from tests.fleet import quick_start
 from tests.fleet.guide import Walk
+from tests.fleet.longer import longer
 from tests.lab.basics.shell import run
 from tests.lab.gateways import OUTSIDE4, OUTSIDE6, Uplink
 from tests.lab.machines.fleet import Fleet
@@ -72,7 +72,7 @@ def test_a_community_network(tmp_path: Path) -> None:
             assert sum(one.counts[Kind.ESP] for one in captures.values()) > 0
 
 
-@longer.fleet
+@longer
 def test_a_rescue_team(tmp_path: Path) -> None:
     quick_start.skip_without_fleet()
     with Fleet(3) as fleet:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests import longer
+from tests.fleet.longer import longer
 from tests.lab.basics.waiting import wait_until
 from tests.lab.lab import Lab
 from tests.lab.machines import nspawn
@@ -19,7 +19,7 @@ from tests.lab.net.topology import grid, names
 NODES = 10
 
 pytestmark = [
-    longer.fleet,
+    longer,
     pytest.mark.timeout(1800),
 ]
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import longer
 from tests.fleet import quick_start
+from tests.fleet.longer import longer
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.fleet import Fleet
 from tests.lab.machines.fleet_controller import Controller
 
-pytestmark = [longer.fleet, pytest.mark.timeout(900, func_only=True)]
+pytestmark = [longer, pytest.mark.timeout(900, func_only=True)]
 
 LIBRESWAN = json.dumps({"ike_daemon": "libreswan"})
 AUTHENTICATED = "authenticated peer using authby=secret"

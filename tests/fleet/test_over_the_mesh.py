@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests import longer
+from tests.fleet.longer import longer
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.fleet import Fleet
 from tests.lab.machines.fleet_controller import Controller
 
 pytestmark = [
-    longer.fleet,
+    longer,
     pytest.mark.timeout(900, func_only=True),
 ]
 """The time limit excludes the fixtures, because provisioning a fleet takes long."""

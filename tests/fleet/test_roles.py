@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import longer
+from tests.fleet.longer import longer
 from tests.lab.basics import shell
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.fleet import INTERFACE, Fleet
@@ -52,7 +52,7 @@ def more(controller: Controller, tmp_path_factory: pytest.TempPathFactory) -> It
     assert controller.fleet.ssh("a", "ls /etc/credstore/meshsec.access-password", check=False).returncode != 0
 
 
-@longer.fleet
+@longer
 def test_a_second_run_changes_nothing(controller: Controller, line: Fleet, more: Path) -> None:
     again = controller.play("provision", "-i", str(more))
     assert set(again.recap) >= set(line.nodes)

@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from tests import longer
 from tests.fleet import radio_neighbour
+from tests.fleet.longer import longer
 from tests.fleet.radio_neighbour import JOIN_SECONDS
 from tests.fleet.test_up import INSTALL
 from tests.lab.machines import board
@@ -13,7 +13,7 @@ from tests.lab.machines.board import Board
 from tests.lab.machines.fleet import PACKAGES
 
 pytestmark = [
-    longer.fleet,
+    longer,
     pytest.mark.timeout(3600, func_only=True),
 ]
 

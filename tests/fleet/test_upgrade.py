@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import longer
+from tests.fleet.longer import longer
 from tests.lab.basics import shell
 from tests.lab.basics.waiting import wait_until
 from tests.lab.machines.fleet import Fleet
@@ -88,7 +88,7 @@ def test_a_version_that_does_not_run_is_taken_back_and_reaches_no_other_node(
     assert line.ssh("a", "systemctl list-units --failed --plain --no-legend").stdout == ""
 
 
-@longer.fleet
+@longer
 def test_a_node_that_nobody_reaches_any_more_goes_back_to_its_packages_by_itself(
     line: Fleet, offered: Callable[[str], None]
 ) -> None:

@@ -40,6 +40,7 @@ SECRET, OTHER_SECRET = b"s" * 32, b"o" * 32
 T = TypeVar("T")
 
 pytestmark = [
+    pytest.mark.thorough,
     needs_root,
     pytest.mark.skipif(not (EXECUTABLES / "whack").exists(), reason="libreswan is not unpacked: tools/setup system"),
 ]

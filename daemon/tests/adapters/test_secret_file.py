@@ -16,7 +16,10 @@ from tests.lab.machines import tpm
 
 SECRET = bytes(range(32))
 
-pytestmark = pytest.mark.skipif(tpm.obstacle() is not None, reason=f"a software TPM is needed: {tpm.obstacle()}")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(tpm.obstacle() is not None, reason=f"a software TPM is needed: {tpm.obstacle()}"),
+]
 
 
 @pytest.fixture(scope="module")

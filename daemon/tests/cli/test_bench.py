@@ -36,6 +36,8 @@ from meshsec.core.bench.openssl import CIPHERS
 from meshsec.core.bench.pictures import pictures
 from meshsec.core.bench.record import Record, Taken
 
+pytestmark = pytest.mark.thorough
+
 if TYPE_CHECKING:
     from meshsec.cli.client import Client
 

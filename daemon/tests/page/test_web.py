@@ -16,6 +16,8 @@ from meshsec.page import connection, web
 from meshsec.page.connection import Connection
 from page.served import Answer, Served, read_head, serve
 
+pytestmark = pytest.mark.thorough
+
 
 def test_the_page_and_its_files_are_served_compressed_and_from_here_alone(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
