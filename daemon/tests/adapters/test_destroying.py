@@ -111,8 +111,8 @@ def test_on_a_full_disk_the_blocks_themselves_are_overwritten(small: Path, tmp_p
     assert SECRET[:30] not in (tmp_path / "image").read_bytes()
 
 
-def _mounted(kind: str, directory: Path, *options: str) -> Path:
-    """Mount a new file system with a secret read-only, as the image does with its first partition."""
+def _mounted(kind: str, directory: Path) -> Path:
+    """Mount a new file system with a secret."""
     image, place = directory / "image", directory / "efi"
     image.write_bytes(bytes(2 << 20))
     place.mkdir()
@@ -123,8 +123,6 @@ def _mounted(kind: str, directory: Path, *options: str) -> Path:
     (place / "meshsec").mkdir()
     (place / "meshsec/meshsec.sae-password").write_bytes(SECRET)
     (place / "meshsec/meshsec.join").write_bytes(b"public")
-    subprocess.run(["umount", str(place)], check=True)
-    subprocess.run(["mount", "-o", ",".join(("loop", *options)), str(image), str(place)], check=True)
     return place
 
 
@@ -136,8 +134,9 @@ def _options(place: Path) -> list[str]:
 @needs_root
 @pytest.mark.parametrize("kind", ["vfat", "ext4"])
 def test_what_is_mounted_read_only_is_destroyed_last_and_read_only_again(kind: str, key: Path, tmp_path: Path) -> None:
-    place = _mounted(kind, tmp_path, "nosuid", "noexec")
-    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    """The vehicles' image mounts its first partition so."""
+    place = _mounted(kind, tmp_path)
+    subprocess.run(["mount", "-o", "remount,ro,nosuid,noexec", str(place)], check=True)
     try:
         assert SECRET[:600] in (tmp_path / "image").read_bytes(), "the search finds nothing"
         before = _options(place)
@@ -153,11 +152,17 @@ def test_what_is_mounted_read_only_is_destroyed_last_and_read_only_again(kind: s
 @needs_root
 def test_what_cannot_be_written_is_reported_and_the_rest_is_destroyed(key: Path, tmp_path: Path) -> None:
     """The disk itself refuses."""
-    place = _mounted("ext4", tmp_path, "ro")
+    place = _mounted("ext4", tmp_path)
+    subprocess.run(["umount", str(place)], check=True)
+    # A device of its own: a mount namespace that somebody made meanwhile keeps the first one.
+    argv = ["losetup", "--find", "--show", "--read-only", str(tmp_path / "image")]
+    device = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
     try:
+        subprocess.run(["mount", "-o", "ro", device, str(place)], check=True)
         count, failures = destroying.destroy([f"{place}/meshsec/*password*", str(key)])
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", str(place)], check=False)
+        subprocess.run(["losetup", "--detach", device], check=True)
     assert count == 1
     password = f"{place}/meshsec/meshsec.sae-password"
     assert [(failure.what, failure.why.partition(":")[0]) for failure in failures] == [
