@@ -240,6 +240,7 @@ def test_a_peer_that_is_slow_on_purpose_lowers_nothing_below_the_floor() -> None
         seen, said = set(), []
         for _ in range(6):
             renew(node, slow, patient(0.8))
+            node.wait_for("its algorithms", lambda: node.control.peer(slow.name)["ike_algorithms"], 30)
             seen.add((level(node, slow)[0], node.control.peer(slow.name)["ike_algorithms"][1]))
             said.append(node.meshsec("explain", slow.name).stdout)
         assert {chosen for chosen, _ in seen} == {"top", "base"}, seen
